@@ -45,7 +45,7 @@ def check_command(
         list[str] | None,
         typer.Option(
             help="Accept a condition that fails the check by default: underpowered, no-controls, controls-off-chance, "
-            "lower-bound, extrapolated, texts-differ, no-primary-metric, planting-claimed; repeatable."
+            "lower-bound, extrapolated, texts-differ, share-controls, no-primary-metric, planting-claimed; repeatable."
         ),
     ] = None,
     point_estimate: Annotated[

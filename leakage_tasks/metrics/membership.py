@@ -14,6 +14,7 @@ from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.membership.registry import MembershipAttack, in_order
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.membership_guard import with_guard
+from leakage_tasks.metrics.membership_share import share_rows
 from leakage_tasks.metrics.membership_values import (
     MEMBERSHIP_AUC,
     MEMBERSHIP_ENDS,
@@ -116,6 +117,11 @@ def _counts() -> list[Row]:
 
 @lru_cache(maxsize=1)
 def membership_metrics() -> tuple[Row, ...]:
-    """Return the task's metrics: primary figures, each attack, counts, blind baselines, dataset inference."""
+    """Return the metrics: primary figures, attacks, counts, blind baselines, dataset inference, suspected texts."""
     rows = [*_primary(), *(row for attack in in_order() for row in _of_attack(attack)), *_counts()]
-    return tuple(with_guard(rows, MEMBERSHIP_AUC, MEMBERSHIP_ENDS))
+    guarded = with_guard(rows, MEMBERSHIP_AUC, MEMBERSHIP_ENDS)
+    return (*(replace(row, value=partial(_of_known, row.value)) for row in guarded), *share_rows())
+
+
+def _of_known(value: Callable[[MembershipFinding], Any], finding: MembershipFinding) -> Any:
+    return None if finding.suspected else value(finding)

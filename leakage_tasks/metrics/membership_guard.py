@@ -36,8 +36,9 @@ EXPLAINED = ValidityCheck(
 """The check that refuses an AUC that the texts alone explain."""
 
 
-def _with_blind(finding: MembershipFinding) -> bool:
-    return bool(finding.blind)
+def _with_blind(finding: MembershipFinding, baseline: str | None = None) -> bool:
+    """Return True if the run has scores of the blind baseline, or of any one; suspected texts have none."""
+    return bool(finding.suspected or (finding.blind if baseline is None else baseline in finding.blind))
 
 
 def guard_rows(area: Aggregate[Any], interval: Interval) -> list[Row]:
@@ -125,7 +126,7 @@ def _baseline(name: str) -> Row:
     words = f"AUC of the blind baseline {name} on the texts of the primary figures"
     row = MetricSpec(f"{OF_BASELINE}{name.replace('-', '_')}", words, chance="0.5")
     only_blind = partial(guarded, attacks=False, baseline=name)
-    return row.row(only_blind, guard.auc_of_baseline(name), lambda finding: name in finding.blind)
+    return row.row(only_blind, guard.auc_of_baseline(name), partial(_with_blind, baseline=name))
 
 
 def _of_attack(attack: MembershipAttack) -> Row:
@@ -133,7 +134,7 @@ def _of_attack(attack: MembershipAttack) -> Row:
     return MetricSpec(f"{OF_ATTACK}{attack.row}", words, "p").row(
         guarded,
         guard.p_above_blind(attack.name),
-        lambda finding: attack.name in finding.scores and bool(finding.blind),
+        lambda finding: attack.name in finding.scores and _with_blind(finding),
     )
 
 

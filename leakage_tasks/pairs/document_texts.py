@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,14 @@ def document_texts(path: Path, column: str, split: str = ALL) -> Iterator[str]:
     yield from (text for text, _ in document_rows(path, column, split))
 
 
+def document_blocks(path: Path, column: str, split: str = ALL) -> Iterator[Iterable[str]]:
+    """Yield each document as blocks that form its text; a large ``.txt`` file has several.
+
+    A document's blocks must be read before the next document. Arguments and errors as for :func:`document_rows`.
+    """
+    yield from (blocks for blocks, _ in _documents(path, column, split))
+
+
 def document_rows(path: Path, column: str, split: str = ALL, field: str | None = None) -> Iterator[tuple[str, Any]]:
     """Yield the text of each document, and the value of its ``field``, None without one.
 
@@ -40,6 +48,11 @@ def document_rows(path: Path, column: str, split: str = ALL, field: str | None =
         OptionError: The data have no such split.
         PlantingError: The data cannot be read.
     """
+    yield from (("".join(blocks), value) for blocks, value in _documents(path, column, split, field))
+
+
+def _documents(path: Path, column: str, split: str, field: str | None = None) -> Iterator[tuple[Iterable[str], Any]]:
+    """Yield the blocks of each document, and the value of its ``field``."""
     if is_hub(path):
         with temporary_folder() as scratch:
             shards = hub_shards(path, Columns(column, split=HUB_SPLIT if split == ALL else split), scratch)
@@ -65,7 +78,7 @@ def _splits(path: Path, split: str) -> list[str]:
     return chosen
 
 
-def _rows_of(path: Path, wanted: Columns, field: str | None) -> Iterator[tuple[str, Any]]:
+def _rows_of(path: Path, wanted: Columns, field: str | None) -> Iterator[tuple[Iterable[str], Any]]:
     reader = format_of(path)
     layout = reader.survey(path, wanted)
     texts = reader.texts(path, layout, wanted)
@@ -73,9 +86,9 @@ def _rows_of(path: Path, wanted: Columns, field: str | None) -> Iterator[tuple[s
         there = ", ".join(layout.columns[:MOST_NAMED]) or "no columns"
         raise OptionError(f"{path}: has no field {field!r} (it has {there}): name another field, or leave it out")
     if reader.running:
-        yield "".join("\n".join(turns) for turns in texts), None
+        yield ("\n".join(turns) for turns in texts), None
     elif field is None:
-        yield from (("\n".join(turns), None) for turns in texts)
+        yield from ((["\n".join(turns)], None) for turns in texts)
     else:
         values = reader.values(path, layout, wanted, field)
-        yield from (("\n".join(turns), value) for turns, value in zip(texts, values, strict=True))
+        yield from ((["\n".join(turns)], value) for turns, value in zip(texts, values, strict=True))

@@ -132,13 +132,18 @@ def tokens_of(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterato
         return
     if not tokenizer.is_fast:
         raise OptionError(f"tokenizer={name}: cannot map tokens to characters: use one with a tokenizer.json")
+    yield running_tokens(located(tokenizer), texts)
+
+
+def located(tokenizer: Any) -> Encode:
+    """Return the function from a text to its token ids without special tokens, and the character of each."""
 
     def encode(text: str) -> tuple[IntArray, IntArray]:
         encoding = tokenizer(text, **_PLAIN, return_offsets_mapping=True)
         offsets = np.array(encoding["offset_mapping"], dtype=np.int64).reshape(-1, 2)
         return np.array(encoding["input_ids"], dtype=np.int64), offsets[:, 0]
 
-    yield running_tokens(encode, texts)
+    return encode
 
 
 def tokenize(tokenizer: Any, texts: Iterable[str]) -> Iterator[TokenIds]:

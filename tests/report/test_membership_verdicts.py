@@ -83,3 +83,29 @@ def test_board_page_and_card_show_the_verdict_and_the_blind_baseline_as_control(
     assert leakage("card", run_of(tmp_path / "real", REAL), "--card", card)[0] == 0
     assert "Membership AUC: 0.800 (95 % interval 0.720 to 0.870" in card.read_text()
     assert "compared with 0.530 for controls and 0.5 by chance" in card.read_text()
+
+
+SHARE = {
+    **{"suspected_share": 0.3, "suspected_share_ci_low": 0.21, "suspected_share_ci_high": 0.42, "n_suspected": 150},
+    **{"suspected_share_of_nonmembers": 0.02, "suspected_share_valid": 1},
+}
+
+
+def test_board_and_card_show_the_share_of_suspected_texts_with_its_control(tmp_path: Path, leakage: Leakage) -> None:
+    file, page, card = run_of(tmp_path / "run", REAL | SHARE), tmp_path / "board.md", tmp_path / "README.md"
+    assert leakage("leaderboard", file, "-o", page)[0] == 0
+    assert "Share of suspected texts used" in page.read_text()
+    assert leakage("card", file, "--card", card)[0] == 0
+    quoted = card.read_text().partition("- Share of suspected texts used: 30 % (95 % interval 21 % to 42 %")[2]
+    assert "compared with 2 % for controls and 0 by chance" in quoted
+    assert "This estimate assumes that suspected texts are recognized as often as known texts." in quoted
+
+
+@pytest.mark.parametrize(("waived", "code"), [((), 1), (("--allow", "share-controls"), 0)])
+def test_a_check_refuses_a_share_whose_controls_fail(
+    tmp_path: Path, leakage: Leakage, waived: tuple[str, ...], code: int
+) -> None:
+    file = run_of(tmp_path, REAL | SHARE | {"suspected_share_valid": 0})
+    found, out, _ = leakage("check", file, "--limit", "suspected_share=0.5", *waived)
+    assert found == code
+    assert "the share of suspected texts is not calibrated" in out

@@ -24,7 +24,8 @@ class MembershipFinding:
     each other. A text that ``chooses`` belongs to the part on which the attack and the thresholds are chosen.
     ``tokens`` is the number of tokens read. ``scores`` are empty for a text that is left out because it is too short.
     ``blind`` are scores of baselines that never ask the model. ``not_run`` are the attacks of the run without a score,
-    each with the reason.
+    each with the reason. ``suspected`` is True for a text whose membership is unknown, which is then no ``member``, and
+    None in a run without such texts.
     """
 
     text: Number
@@ -39,6 +40,7 @@ class MembershipFinding:
     data: str = ""
     settings_hash: str = ""
     access: str = ""
+    suspected: bool | None = None
 
     def to_json(self) -> str:
         """Return the finding as one line of strict JSON."""

@@ -23,6 +23,8 @@ KINDS = {
 }
 _MOST = 50
 """log2 of the largest number that is written in full."""
+SHARE = "suspected_share"
+ESTIMATE = "This estimate assumes that suspected texts are recognized as often as known texts."
 LOWER_BOUND = "This is a lower bound on leakage: another attack may extract more."
 UPPER_BOUND = "This is an upper bound: a stronger attack may lower it."
 EXTRAPOLATED = (
@@ -40,7 +42,9 @@ def sentence(result: TaskResult, column: Column, figure: Figure) -> str:
 
 
 def bound_words(result: TaskResult, column: Column) -> str:
-    """State if a value is a lower or an upper bound on leakage, or extrapolated."""
+    """State if a value is a lower or an upper bound on leakage, extrapolated, or an estimate under an assumption."""
+    if column.name == SHARE:
+        return ESTIMATE
     if column.unit == "bits" and result.headline.get("fit_not_rejected") is not None:
         return EXTRAPOLATED
     return UPPER_BOUND if column.direction == "higher" else LOWER_BOUND

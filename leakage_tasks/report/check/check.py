@@ -16,10 +16,10 @@ from leakage_tasks.report.load.results import Run, TaskResult
 from leakage_tasks.report.load.validate import printable
 
 CLAIMED = "planting-claimed"
-DIFFERENT_TEXTS = "texts-differ"
+DIFFERENT_TEXTS, SHARE_CONTROLS = "texts-differ", "share-controls"
 WAIVERS = (
     *("underpowered", "no-controls", "controls-off-chance", "lower-bound", "extrapolated"),
-    *(DIFFERENT_TEXTS, NO_PRIMARY, CLAIMED),
+    *(DIFFERENT_TEXTS, SHARE_CONTROLS, NO_PRIMARY, CLAIMED),
 )
 """Names that ``--allow`` accepts, each for a condition that otherwise fails the check."""
 

@@ -115,7 +115,7 @@ def _memberships(run: Run, details: Details) -> Iterator[Document]:
     """Yield the mean bits per token of the texts of each cluster and class."""
     costs: dict[tuple[str, int], list[float]] = {}
     for finding, _ in read_answers(run, MEMBERSHIP, membership_finding_from_json):
-        if "loss" in finding.scores:
+        if "loss" in finding.scores and not finding.suspected:
             key = MEMBERS if finding.member else NON_MEMBERS, finding.cluster
             costs.setdefault(key, []).append(-finding.scores["loss"] / LN2)
     for (group, cluster), bits in costs.items():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.pairs.texts import BATCH_CHARACTERS, BATCH_TEXTS, located, running_tokens
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.causal.target import CausalTarget
@@ -42,6 +44,35 @@ class CausalTextReader:
         """Return the first ``tokens`` tokens of each text. Raises TargetError if a token has no embedding."""
         rows = [self._scored(row) for row in self.target.encode(texts)]
         return [cut_text(text, row, tokens, self.target.decode) for text, row in zip(texts, rows, strict=True)]
+
+    def pieces(self, documents: Iterable[Iterable[str]]) -> Iterator[Sequence[int]]:
+        """Yield the tokens of documents in pieces, in any order; each document comes in blocks that form its text.
+
+        They are the tokens of :meth:`cut`; see :func:`~leakage_tasks.pairs.texts.running_tokens`. A slow tokenizer
+        reads a document at once. Raises TargetError if a token has no embedding.
+        """
+        batch: list[str] = []
+        characters = 0
+        for blocks in documents:
+            following = iter(blocks)
+            first, second = next(following, ""), next(following, None)
+            if second is not None and self.target.tokenizer.is_fast:
+                yield from self._running(chain([first, second], following))
+                continue
+            batch.append("".join([first, second or "", *following]))
+            characters += len(batch[-1])
+            if len(batch) == BATCH_TEXTS or characters > BATCH_CHARACTERS:
+                yield from map(self._scored, self.target.encode(batch))
+                batch, characters = [], 0
+        yield from map(self._scored, self.target.encode(batch))
+
+    def _running(self, blocks: Iterable[str]) -> Iterator[Sequence[int]]:
+        begun = False
+        for piece in running_tokens(located(self.target.tokenizer), blocks):
+            tokens = piece.tolist()
+            self.target.embedded.check([tokens])
+            yield tokens if begun else self._scored(tokens)
+            begun = begun or bool(tokens)
 
     def _scored(self, row: list[int]) -> list[int]:
         """Return the tokens that are scored: without the prefix token, if the text begins with it."""

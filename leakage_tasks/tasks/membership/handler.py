@@ -63,6 +63,7 @@ def _findings(
         index = missing[number]
         known[index] = MembershipFinding(
             **{name: docs[index][name] for name in ("text", "member", "cluster", "chooses", "blind")},
+            suspected=docs[index].get("suspected"),
             tokens=len(prepared.texts[numbers[index]].tokens),
             scores=dict(scores),
             not_run=prepared.not_run,
@@ -88,16 +89,18 @@ def _findings(
 
 def _of_document(finding: MembershipFinding, doc: Document) -> MembershipFinding:
     """Return a stored finding with the fields that depend on the run's other texts."""
-    return dataclasses.replace(finding, **{name: doc[name] for name in ("cluster", "chooses", "blind")})
+    of_run = {name: doc[name] for name in ("cluster", "chooses", "blind")}
+    return dataclasses.replace(finding, **of_run, suspected=doc.get("suspected"))
 
 
 def _numbers_of(tested: TestedTexts, docs: Sequence[Document], options: MembershipOptions) -> list[int]:
     """Return the index of each document's text. Raises OptionError if the data changed since the task read them."""
-    known = {text.number: index for index, text in enumerate(tested.texts)}
-    if any(doc["text"] not in known or doc["digest"] != tested.digest[:16] for doc in docs):
+    known = {text.key: index for index, text in enumerate(tested.texts)}
+    keys = [(doc["text"], bool(doc.get("suspected"))) for doc in docs]
+    if not known.keys() >= set(keys) or any(doc["digest"] != tested.digest[:16] for doc in docs):
         named = options.canaries or f"{options.members} or {options.nonmembers}"
         raise OptionError(f"{named}: changed during the run: restore it and run again")
-    return [known[doc["text"]] for doc in docs]
+    return [known[key] for key in keys]
 
 
 def _report(prepared: Prepared, tested: TestedTexts, first: bool, options: MembershipOptions) -> None:
@@ -111,9 +114,9 @@ def _report(prepared: Prepared, tested: TestedTexts, first: bool, options: Membe
         if attack.passes:
             log.info("leakage: %s: the attack %s takes further passes: %s", TASK, attack.name, attack.passes)
     fit = [is_long_enough(len(text.tokens), prepared.attacks, options.request) for text in prepared.texts]
-    for member, name in ((True, "members"), (False, "non-members")):
-        of_class = [long for long, text in zip(fit, tested.texts, strict=True) if text.member is member]
-        if not any(of_class):
+    for of, name in (((True, False), "members"), ((False, False), "non-members"), ((False, True), "suspected texts")):
+        of_class = [long for long, text in zip(fit, tested.texts, strict=True) if (text.member, text.suspected) == of]
+        if of_class and not any(of_class):
             raise OptionError(
                 f"all {len(of_class)} {name} are too short for k={options.request.k}: a text needs "
                 f"{-(-100 // options.request.k)} tokens or more: raise k, give longer texts, or leave min-k and "
@@ -153,5 +156,5 @@ def _stored(
         "data": tested.digest,
         "tokenizer": None if isinstance(lm, HFLM) else options.tokenizer,
     }
-    items = [[doc["text"], doc["member"]] for doc in docs]
+    items = [[doc["text"], doc["member"], *(["suspected"] if doc.get("suspected") else [])] for doc in docs]
     return resume.findings(options.resume, options.model_id, TASK, decisive, items, membership_finding_from_json)

@@ -17,7 +17,7 @@ from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, own_options, type
 
 TASK = "membership"
 SPLIT = options_of(DocumentSource)["split"]
-_READING = ("members", "nonmembers", "canaries", "documents", "cluster", "text_column", "split")
+_READING = ("members", "nonmembers", "suspected", "canaries", "documents", "cluster", "text_column", "split")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,9 @@ class MembershipOptions:
         None, "texts that the model was trained on: a file, a folder, a saved data set or hub:NAME"
     )
     nonmembers: str | None = declared(None, "texts of the same kind that it was not trained on; as members")
+    suspected: str | None = declared(
+        None, "texts of the same kind of which an unknown share is in the training data, to estimate it; as members"
+    )
     canaries: str | None = declared(
         None, "manifest in place of members and nonmembers: planted canaries are members, controls are not"
     )
@@ -86,15 +89,15 @@ def membership_options(values: Mapping[str, Any]) -> MembershipOptions:
 
 
 def _check_sources(values: Mapping[str, Any]) -> None:
-    named = [name for name in ("members", "nonmembers") if name in values]
+    named = [name for name in ("members", "nonmembers", "suspected") if name in values]
     if "canaries" in values:
         if named:
             raise OptionError(f"canaries and {named[0]} both name texts: give a manifest, or members and nonmembers")
         if "cluster" in values:
             raise OptionError(f"cluster={values['cluster']} has no use with canaries=: leave it out")
         return
-    if len(named) < 2:
-        lacking = "nonmembers" if named == ["members"] else "members"
+    lacking = next((name for name in ("members", "nonmembers") if name not in named), None)
+    if lacking is not None:
         raise MissingOption(
             f"{TASK} needs texts that the model was trained on and others of the same kind: pass --metadata "
             f"members=…,nonmembers=… (files, folders, saved data sets or hub:NAME), or canaries=MANIFEST; {lacking} is "

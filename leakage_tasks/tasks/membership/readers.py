@@ -19,7 +19,7 @@ from leakage_tasks.core.errors import OptionError, PlantingError, TargetError, i
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.hf import HFLM
-from leakage_tasks.pairs.document_texts import document_texts
+from leakage_tasks.pairs.document_texts import document_blocks
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.harness.chat import template_of
 from leakage_tasks.targets.harness.endpoint import takes_messages_alone
@@ -33,8 +33,6 @@ from leakage_tasks.tasks.membership.texts import TestedTexts
 
 CHECKED_CHARACTERS = 100
 """Number of characters of a text on which the fast path of a model is verified."""
-BATCH = 1024
-"""Number of texts of a reference corpus that are tokenized together."""
 
 
 class Prepared(NamedTuple):
@@ -183,24 +181,18 @@ def _frequencies(options: MembershipOptions, reader: ReadsTexts) -> FloatArray:
 
 
 def _counts(name: str, column: str, reader: ReadsTexts) -> FloatArray:
-    """Return the number of occurrences of each token in a corpus ``[V]``."""
+    """Return the number of occurrences of each token in a corpus ``[V]``.
+
+    A document is tokenized in blocks, so that a file of any size takes little memory.
+    """
+    assert isinstance(reader, CausalTextReader)
     assert reader.vocabulary is not None
     counts = np.zeros(reader.vocabulary)
-    batch: list[str] = []
-
-    def add() -> None:
-        for text in reader.cut(batch, max(map(len, batch), default=0)):
-            np.add.at(counts, list(text.tokens), 1)
-        batch.clear()
-
     try:
-        for text in document_texts(Path(name), column):
-            batch.append(text)
-            if len(batch) == BATCH:
-                add()
+        for tokens in reader.pieces(document_blocks(Path(name), column)):
+            np.add.at(counts, np.asarray(tokens, dtype=np.int64), 1)
     except PlantingError as error:
         raise error.spelled(in_metadata, OptionError) from None
-    add()
     if not counts.any():
         raise OptionError(f"frequencies={name}: holds no token to count: give a corpus of text")
     log.info("leakage: counted %d tokens of %s", counts.sum(), name)

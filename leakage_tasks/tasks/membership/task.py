@@ -5,6 +5,7 @@ A document is the number of a text with its class, cluster and part. Neither doc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -35,8 +36,21 @@ from leakage_tasks.tasks.membership.options import (
 )
 from leakage_tasks.tasks.membership.texts import TestedTexts
 
-_DATA = {"members", "nonmembers", "canaries", "tokenizer", "text_column", "split", "documents", "cluster", "seed"}
+_DATA = {
+    "members",
+    "nonmembers",
+    "suspected",
+    "canaries",
+    "tokenizer",
+    "text_column",
+    "split",
+    "documents",
+    "cluster",
+    "seed",
+}
 PRIMARY = "membership_auc"
+KINDS = ("members", "nonmembers", "suspected")
+"""Kinds of texts, in the order of :attr:`.TestedTexts.available`."""
 CHARACTERS = 8
 """Number of characters per token that blind baselines read: more than most tokens have."""
 SEE_FINDING = "see resps"
@@ -158,12 +172,10 @@ class Membership(LocalTask):
 
     def tested(self) -> dict[str, Any]:
         """Return the numbers of texts, the part of the data that they are, the attack chosen, and attacks not run."""
-        members = sum(doc["member"] for doc in self.used)
+        kinds = Counter(_kind(doc) for doc in self.used)
         return {
-            "members": members,
-            "nonmembers": len(self.used) - members,
-            "members_available": self._texts.available[0],
-            "nonmembers_available": self._texts.available[1],
+            **{kind: kinds[kind] for kind, _ in zip(KINDS, self._texts.available, strict=False)},
+            **{f"{kind}_available": number for kind, number in zip(KINDS, self._texts.available, strict=False)},
             **({"clusters": self._texts.clusters} if self._texts.clusters < len(self._texts.texts) else {}),
             "seed": self.options.request.seed,
             **({"chosen_attack": self._chosen} if self._chosen else {}),
@@ -175,12 +187,17 @@ class Membership(LocalTask):
         return dict.fromkeys(self.SCORING.nulls())
 
 
+def _kind(doc: Document) -> str:
+    return "suspected" if doc.get("suspected") else "members" if doc["member"] else "nonmembers"
+
+
 def documents(tested: TestedTexts, tokens: int) -> list[Document]:
     """Return the record of each text, without its characters.
 
     ``blind`` are scores of baselines that need the characters but not the model. ``tokens`` is the number of tokens
     that the model reads of a text.
     """
+    unknown = any(text.suspected for text in tested.texts)
     return [
         {
             "text": text.number,
@@ -189,6 +206,7 @@ def documents(tested: TestedTexts, tokens: int) -> list[Document]:
             "chooses": text.chooses,
             "digest": tested.digest[:16],
             "blind": blind,
+            **({"suspected": text.suspected} if unknown else {}),
         }
         for text, blind in zip(tested.texts, _blind(tested, tokens), strict=True)
     ]
@@ -196,12 +214,15 @@ def documents(tested: TestedTexts, tokens: int) -> list[Document]:
 
 @lru_cache(maxsize=2)
 def _blind(tested: TestedTexts, tokens: int) -> tuple[dict[str, float], ...]:
-    """Return the blind scores of each text by baseline; empty if the texts are too few for a cross-validation."""
-    texts, members, clusters = zip(*((text.text, text.member, text.cluster) for text in tested.texts), strict=True)
+    """Return the blind scores of each text by baseline; empty if the texts are too few for a cross-validation, and for
+    suspected texts, which come last."""
+    known = [text for text in tested.texts if not text.suspected]
+    texts, members, clusters = zip(*((text.text, text.member, text.cluster) for text in known), strict=True)
+    nothing: tuple[dict[str, float], ...] = ({},) * (len(tested.texts) - len(known))
     read = [text[: tokens * CHARACTERS] for text in texts]
     try:
         scores = blind_scores(read, members, clusters)
     except ValueError as error:
         warn_once(f"{TASK}: no blind baselines, so no verdict: {error}; give more texts, or texts of more clusters")
-        return ({},) * len(texts)
-    return tuple({name: of[index] for name, of in scores.items()} for index in range(len(texts)))
+        return ({},) * len(tested.texts)
+    return tuple({name: of[index] for name, of in scores.items()} for index in range(len(texts))) + nothing

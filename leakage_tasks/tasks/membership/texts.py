@@ -1,4 +1,4 @@
-"""The texts of a run: members and non-members from data or from a manifest, with clusters and the part of each."""
+"""The texts of a run: members, non-members and suspected texts, with clusters and the part of each."""
 
 from __future__ import annotations
 
@@ -27,12 +27,17 @@ FEWEST = 2
 """Minimum number of clusters of each class: one for the choice of an attack and of thresholds, one for the figures."""
 
 
+Key = tuple[int, bool]
+"""Number of a text, and True for a suspected text."""
+
+
 @dataclass(frozen=True)
 class TestedText:
     """A text of the run.
 
     ``number`` is its number in its data, −1 − number for a non-member. Texts of one ``cluster`` depend on each other. A
-    text that ``chooses`` belongs to the part on which the attack and the thresholds are chosen.
+    text that ``chooses`` belongs to the part on which the attack and the thresholds are chosen. If the membership of a
+    text is unknown, it is ``suspected`` and no ``member``.
     """
 
     number: int
@@ -40,6 +45,12 @@ class TestedText:
     text: str
     cluster: int = 0
     chooses: bool = False
+    suspected: bool = False
+
+    @property
+    def key(self) -> Key:
+        """The key of the text, which is unique in the run."""
+        return self.number, self.suspected
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ class TextSource:
     members: str | None = None
     nonmembers: str | None = None
     canaries: str | None = None
+    suspected: str | None = None
     documents: int = 1000
     cluster: str | None = None
     text_column: str = "text"
@@ -62,12 +74,13 @@ class TextSource:
 class TestedTexts:
     """The texts of a run, and the non-members of the context.
 
-    ``available`` are the numbers of members and non-members in the data, and ``clusters`` is their number.
+    ``available`` are the numbers of members, non-members and, if given, suspected texts in the data, and ``clusters``
+    is the number of clusters.
     """
 
     texts: tuple[TestedText, ...]
     context: tuple[str, ...]
-    available: tuple[int, int]
+    available: tuple[int, ...]
     digest: str
     """SHA-256 of the texts, classes, clusters and parts, and of the context."""
 
@@ -78,13 +91,15 @@ class TestedTexts:
 
 
 def read_tested(source: TextSource) -> TestedTexts:
-    """Return the texts of a run, members and non-members alternately; repeated calls return the cached texts.
+    """Return the texts of a run: members and non-members alternately, then suspected texts.
+
+    Repeated calls return the cached texts.
 
     Raises:
         OptionError: The data cannot be read, a class has too few texts, or members and non-members overlap.
         ManifestError: The manifest cannot be read.
     """
-    paths = (source.members, source.nonmembers, source.canaries)
+    paths = (source.members, source.nonmembers, source.canaries, source.suspected)
     return _read(source, tuple(state_of(Path(path)) for path in paths if path is not None))
 
 
@@ -94,11 +109,12 @@ def _read(source: TextSource, state: tuple[FileStates, ...]) -> TestedTexts:
         classes, keys, available = _of_canaries(source.canaries)
     else:
         classes, keys, available = _of_data(source)
+    suspected = classes.pop() if source.suspected is not None else []
     context, classes[1] = _context(source, classes[1])
     names = (source.canaries, f"controls of {source.canaries}") if source.canaries else (
         f"members={source.members}", f"nonmembers={source.nonmembers}")  # fmt: skip
     for name, texts in zip(names, classes, strict=True):
-        clusters = len({keys[text.number] for text in texts})
+        clusters = len({keys[text.key] for text in texts})
         if clusters < FEWEST:
             groups = f"cluster={source.cluster}: " if source.cluster else ""
             raise OptionError(
@@ -107,12 +123,15 @@ def _read(source: TextSource, state: tuple[FileStates, ...]) -> TestedTexts:
             )
     seen, unseen = ([(abs(text.number) - (not text.member), text.text) for text in texts] for texts in classes)
     check_overlap(seen, unseen, names, grams=source.canaries is None)
-    both = [text for pair in zip_longest(*classes) for text in pair if text is not None]
+    if suspected:
+        unknown = [(text.number, text.text) for text in suspected]
+        check_overlap(unknown, unseen, (f"suspected={source.suspected}", names[1]), grams=True)
+    both = [text for pair in zip_longest(*classes) for text in pair if text is not None] + suspected
     tested = _in_parts(_in_clusters(both, keys), source.seed)
     return TestedTexts(tested, context, available, _digest(tested, context))
 
 
-def _of_canaries(path: str) -> tuple[list[list[TestedText]], dict[int, Any], tuple[int, int]]:
+def _of_canaries(path: str) -> tuple[list[list[TestedText]], dict[Key, Any], tuple[int, ...]]:
     """Return planted canaries and controls; raises OptionError for natural secrets."""
     canaries = [canary for canary in read_manifest(path) if canary.kind not in AUXILIARY_KINDS]
     if any(canary.kind == "natural" for canary in canaries):
@@ -125,7 +144,7 @@ def _of_canaries(path: str) -> tuple[list[list[TestedText]], dict[int, Any], tup
         return [_of_canary(index, canary) for index, canary in enumerate(canaries) if canary.planted is planted]
 
     classes = [those(True), those(False)]
-    keys = {text.number: text.number for text in chain(*classes)}
+    keys = {text.key: text.number for text in chain(*classes)}
     return classes, keys, (len(classes[0]), len(classes[1]))
 
 
@@ -133,25 +152,30 @@ def _of_canary(index: int, canary: Canary) -> TestedText:
     return TestedText(index if canary.planted else -1 - index, canary.planted, canary.text)
 
 
-def _of_data(source: TextSource) -> tuple[list[list[TestedText]], dict[int, Any], tuple[int, int]]:
-    """Return sampled members and non-members, the value of the cluster field by number, and the numbers available."""
+def _of_data(source: TextSource) -> tuple[list[list[TestedText]], dict[Key, Any], tuple[int, ...]]:
+    """Return sampled texts of each class, the value of the cluster field by key, and the numbers available."""
     classes: list[list[TestedText]] = []
-    keys: dict[int, Any] = {}
+    keys: dict[Key, Any] = {}
     available: list[int] = []
-    for data, member in ((source.members, True), (source.nonmembers, False)):
-        assert data is not None
+    for data, member in ((source.members, True), (source.nonmembers, False), (source.suspected, None)):
+        if data is None:
+            continue
         try:
             rows = _filled(document_rows(Path(data), source.text_column, source.split, source.cluster))
-            wanted = source.documents + (0 if member else source.context_texts)
+            wanted = source.documents + (source.context_texts if member is False else 0)
             sampled, number = sample_items(rows, wanted, source.seed)
         except PlantingError as error:
             raise error.spelled(in_metadata, OptionError) from None
-        texts = [TestedText(row if member else -1 - row, member, text) for row, (text, _) in sampled]
+        texts = [
+            TestedText(-1 - row if member is False else row, bool(member), text, suspected=member is None)
+            for row, (text, _) in sampled
+        ]
         for text, (row, (_, value)) in zip(texts, sampled, strict=True):
-            keys[text.number] = text.number if source.cluster is None else _cluster_key(value, data, row, source)
+            alone = text.key if text.suspected else text.number
+            keys[text.key] = alone if source.cluster is None else _cluster_key(value, data, row, source)
         classes.append(texts)
         available.append(number)
-    return classes, keys, (available[0], available[1])
+    return classes, keys, tuple(available)
 
 
 def _filled(rows: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -182,20 +206,20 @@ def _context(source: TextSource, nonmembers: list[TestedText]) -> tuple[tuple[st
     return tuple(nonmembers[index].text for index in sorted(taken)), kept
 
 
-def _in_clusters(texts: Sequence[TestedText], keys: dict[int, Any]) -> list[TestedText]:
+def _in_clusters(texts: Sequence[TestedText], keys: dict[Key, Any]) -> list[TestedText]:
     """Return the texts with the numbers of their clusters, from 0 in the order of the texts."""
     numbers: dict[Any, int] = {}
-    return [replace(text, cluster=numbers.setdefault(keys[text.number], len(numbers))) for text in texts]
+    return [replace(text, cluster=numbers.setdefault(keys[text.key], len(numbers))) for text in texts]
 
 
 def _in_parts(texts: Sequence[TestedText], seed: int) -> tuple[TestedText, ...]:
     """Return the texts with their parts: half of the clusters of each kind chooses, drawn by the seed.
 
     Kinds of clusters are: of members, of non-members, and of both; the half is rounded down, but at least one cluster
-    of each class chooses.
+    of each class chooses. Suspected texts do not choose.
     """
     held: dict[int, set[bool]] = {}
-    for text in texts:
+    for text in (text for text in texts if not text.suspected):
         held.setdefault(text.cluster, set()).add(text.member)
     choosing: set[int] = set()
     generator = np.random.default_rng([seed, 2])
@@ -203,9 +227,12 @@ def _in_parts(texts: Sequence[TestedText], seed: int) -> tuple[TestedText, ...]:
         clusters = [cluster for cluster, classes in held.items() if classes == kind]
         order = generator.permutation(len(clusters)).tolist()
         choosing.update(clusters[index] for index in order[: len(clusters) // 2])
-    return tuple(replace(text, chooses=text.cluster in choosing) for text in texts)
+    return tuple(replace(text, chooses=text.cluster in choosing and not text.suspected) for text in texts)
 
 
 def _digest(texts: Sequence[TestedText], context: Sequence[str]) -> str:
-    rows = [[text.number, text.member, text.cluster, text.chooses, text.text] for text in texts]
+    rows = [
+        [text.number, text.member, text.cluster, text.chooses, text.text, *(["suspected"] if text.suspected else [])]
+        for text in texts
+    ]
     return hashlib.sha256(json.dumps([rows, list(context)]).encode()).hexdigest()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import random
+from collections import Counter
 
 import pytest
 import torch
 
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.pairs.document_texts import document_blocks
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.protocols import CutText, ReadsTexts
 from leakage_tasks.targets.suffix.text_reader import CausalTextReader, cut_text
@@ -97,3 +101,33 @@ def test_a_context_that_leaves_no_room_is_an_error():
     context, text = reader.cut(["a" * 40, "b" * 40], 60)
     with pytest.raises(TargetError, match="a context of 41 tokens and a text of 40 exceed the model's 64"):
         reader.totals_after(context, [text])
+
+
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+def test_the_pieces_of_a_large_file_are_the_tokens_of_its_whole_text(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr("leakage_tasks.data.lines.BLOCK", 1000)
+    monkeypatch.setattr("leakage_tasks.pairs.texts.running_tokens.__defaults__", (200,))
+    stream = random.Random(0)
+    words = ["the", "pin", "of", "my", "old", "house", "is", "not", "red", "and", "blue"]
+    texts = [" ".join(stream.choices(words, k=number)) for number in (3000, 2, 700, 0, 40)]
+    for index, text in enumerate(texts):
+        (tmp_path / f"{index}.txt").write_text(text)
+    own = copy.deepcopy(tokenizer())
+    reader = CausalTextReader(CausalTarget(tiny_gpt2(own), own))
+    expected = Counter(token for text in reader.cut(texts, 1 << 30) for token in text.tokens)
+    read = []
+    monkeypatch.setattr(type(own), "__call__", spied(type(own).__call__, read))
+    pieces = list(reader.pieces(document_blocks(tmp_path, "text")))
+    assert Counter(token for piece in pieces for token in piece) == expected
+    # The tokenizer reads blocks of 1,000 characters, each after the last 200 characters before it.
+    assert max(map(len, read)) <= 1200 < len(texts[2]) < len(texts[0])
+
+
+def spied(call, read):
+    """A tokenizer's call that notes the texts it reads."""
+
+    def noted(self, text, **options):
+        read.extend([text] if isinstance(text, str) else text)
+        return call(self, text, **options)
+
+    return noted

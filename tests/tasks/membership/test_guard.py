@@ -33,14 +33,14 @@ def dated(seed: int, first: int = 1990) -> Texts:
 
 
 @lru_cache
-def learnt() -> Any:
+def learnt(steps: int = STEPS) -> Any:
     """A small model that has learnt the sentences of seed 0, with years from 1990 on."""
     model = copy.deepcopy(tiny_gpt2(letters())).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     encoded = [[letters().bos_token_id, *letters()(text, add_special_tokens=False)["input_ids"]] for text in dated(0)]
     longest = max(map(len, encoded))
     ids, labels = (torch.tensor([[*row, *[pad] * (longest - len(row))] for row in encoded]) for pad in (0, -100))
-    for _ in range(STEPS):
+    for _ in range(steps):
         optimizer.zero_grad()
         model(ids, labels=labels).loss.backward()
         optimizer.step()
