@@ -41,8 +41,8 @@ def read_answers(
     if result is None:
         return
     if result.logged is None:
-        reason = "no samples next to its results: run lm_eval again with --log_samples and --output_path"
-        raise NoAnswers(f"{result.file}: {task}", reason)
+        lacking = "no samples next to its results: run lm_eval again with --log_samples and --output_path"
+        raise NoAnswers(f"{result.file}: {task}", lacking)
     for number, row in read_objects(result.logged):
         try:
             answer = row["resps"][0][0]
