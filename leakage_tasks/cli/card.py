@@ -9,6 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.report_options import Delta, check_delta
 from leakage_tasks.core.errors import OptionError
 
 
@@ -19,7 +20,7 @@ def card_command(
     name: Annotated[
         str | None, typer.Option(help="Name of the model in model-index (default: the card's, else the run's).")
     ] = None,
-    delta: Annotated[float, typer.Option(help="δ of the audit's (ε, δ)-differential privacy.")] = 0.0,
+    delta: Delta = 0.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the section without writing it.")] = False,
 ) -> None:
     """Write the results of a run into a model card.
@@ -32,8 +33,7 @@ def card_command(
     from leakage_tasks.report.load.results import files_read
     from leakage_tasks.report.load.samples import audit_of
 
-    if not 0 <= delta < 1:
-        raise OptionError(f"--delta is {delta:g}: give a number of at least 0 and less than 1, such as 1e-5")
+    check_delta(delta)
     if name is not None and not name.strip():
         raise OptionError("--name is empty: give the model's name, such as --name my-model, or leave the option out")
     with unchanged(*files_read([result]), card):

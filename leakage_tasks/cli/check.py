@@ -10,6 +10,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.report_options import read_waivers
 from leakage_tasks.core.errors import OptionError
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def check_command(
     A run passes if the worse end of each 95 % interval respects its limit, and if the run is valid and large enough.
     Exit code 1 if a run fails.
     """
-    from leakage_tasks.core.former_names import current_waiver
-    from leakage_tasks.report.check.check import WAIVERS, Limit, headline_name, limit_from, outcomes, waived
+    from leakage_tasks.report.check.check import Limit, headline_name, limit_from, outcomes, waived
     from leakage_tasks.report.load.format import verdict_words
     from leakage_tasks.report.load.results import read_runs
 
@@ -73,10 +73,7 @@ def check_command(
         raise OptionError(
             "no limit is given: use --max-exposure, --max-extracted, --max-recall or --limit, such as --max-exposure 10"
         )
-    waivers = [current_waiver(waiver) for waiver in allow or []]
-    for waiver in waivers:
-        if waiver not in WAIVERS:
-            raise OptionError(f"--allow is {waiver!r}, not a condition of this check: use {', '.join(WAIVERS)}")
+    waivers = read_waivers(allow)
     runs = read_runs(results)
     limit_outcomes = outcomes(runs, limits, point_estimate=point_estimate, allowed=waivers)
     for outcome in limit_outcomes:

@@ -10,14 +10,13 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.report_options import PICTURES, check_outputs
 from leakage_tasks.core.errors import OptionError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from leakage_tasks.report.compare.changes import Comparison
-
-KINDS = (".html", ".json", ".png", ".svg")
 
 
 @register_command("compare", REPORT, 2, example="leakage compare results/before results/after -o changes.html")
@@ -38,7 +37,7 @@ def compare_command(
     """
     import json
 
-    from leakage_tasks.core.atomic import check_place, write_text
+    from leakage_tasks.core.atomic import write_text
     from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.compare.changes import READING, as_text, compare, page
     from leakage_tasks.report.load.results import files_read, name_runs, read_one_run
@@ -48,17 +47,14 @@ def compare_command(
         raise OptionError(
             "RESULTS has fewer than two runs: give the earlier run first, such as results/before results/after"
         )
-    for path in output or []:
-        if path.suffix.lower() not in KINDS:
-            raise OptionError(f"--output {path}: unknown kind of file: use a name that ends in {', '.join(KINDS)}")
-        check_place(path)
+    check_outputs(output)
     with unchanged(*files_read(results)):
         first, *others = name_runs([read_one_run(path) for path in results])
         comparisons = [compare(first, other) for other in others]
     print("\n\n".join([*map(as_text, comparisons), READING]))
     for path in output or []:
         kind = path.suffix.lower()
-        if kind in (".png", ".svg"):
+        if kind in PICTURES:
             save(_slopes(comparisons), path)
         else:
             data = [comparison.to_json() for comparison in comparisons]

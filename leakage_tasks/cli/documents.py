@@ -9,9 +9,8 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.report_options import PICTURES, check_outputs
 from leakage_tasks.stats.passages import BLOCK, DRIFT, GAP, PASSAGE
-
-KINDS = (".html", ".json", ".png", ".svg")
 
 
 @register_command("documents", REPORT, 6, example="leakage documents results -o documents.html -o documents.png")
@@ -43,24 +42,20 @@ def documents_command(
     """
     import json
 
-    from leakage_tasks.core.atomic import check_place, write_text
-    from leakage_tasks.core.errors import OptionError
+    from leakage_tasks.core.atomic import write_text
     from leakage_tasks.report.load.documents import read_documents
     from leakage_tasks.report.page.documents import as_json, as_text, drawn, page
     from leakage_tasks.report.plots.documents import draw_documents
     from leakage_tasks.report.plots.style import save
     from leakage_tasks.stats.passages import Limits
 
-    for path in output or []:
-        if path.suffix.lower() not in KINDS:
-            raise OptionError(f"--output {path}: unknown kind of file: use a name that ends in {', '.join(KINDS)}")
-        check_place(path)
+    check_outputs(output)
     limits = Limits(gap, drift, block, passage)
     run = read_documents(results, limits)
     typer.echo(as_text(run, limits))
     for path in output or []:
         kind = path.suffix.lower()
-        if kind in (".png", ".svg"):
+        if kind in PICTURES:
             save(draw_documents(drawn(run), run.probability_words), path)
         else:
             data = json.dumps(as_json(run, limits), ensure_ascii=False, allow_nan=False) + "\n"

@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.cli.report_options import Delta, check_delta, read_waivers
 
 FILES = "Files to hash"
 
@@ -22,7 +22,7 @@ def report_command(
     release: Annotated[
         str, typer.Option(help="How the model is released, in your words, such as 'open weights'.")
     ] = "",
-    delta: Annotated[float, typer.Option(help="δ of the audit's (ε, δ)-differential privacy.")] = 0.0,
+    delta: Delta = 0.0,
     limit: Annotated[
         list[str] | None, typer.Option(help="Limit of leakage check to report, as metric=number; repeatable.")
     ] = None,
@@ -48,21 +48,15 @@ def report_command(
     protection and copyright. It prints on A4, and leakage verify-report checks it offline.
     """
     from leakage_tasks.core.atomic import check_place, write_text
-    from leakage_tasks.core.former_names import current_waiver
     from leakage_tasks.core.stable_inputs import unchanged
-    from leakage_tasks.report.check.check import WAIVERS
     from leakage_tasks.report.evidence.gather import gather
     from leakage_tasks.report.evidence.given import Given
     from leakage_tasks.report.evidence.page import page
     from leakage_tasks.report.evidence.record import Settings
     from leakage_tasks.report.load.results import files_read
 
-    if not 0 <= delta < 1:
-        raise OptionError(f"--delta is {delta:g}: give a number of at least 0 and less than 1, such as 1e-5")
-    waivers = tuple(map(current_waiver, allow or []))
-    for waiver in waivers:
-        if waiver not in WAIVERS:
-            raise OptionError(f"--allow is {waiver!r}, not a condition of leakage check: use {', '.join(WAIVERS)}")
+    check_delta(delta)
+    waivers = read_waivers(allow)
     check_place(output)
     inputs = Given(model, manifest, tuple(data or ()), selftest)
     settings = Settings(name.strip(), release.strip(), delta, tuple(limit or ()), waivers)

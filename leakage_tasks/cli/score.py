@@ -9,6 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import AUDIT
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.report_options import Delta, check_delta
 
 if TYPE_CHECKING:
     from leakage_tasks.report.score.score import ScoredSamples
@@ -25,7 +26,7 @@ def score_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write all columns and audits to this file, as JSON.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="δ of the audit's (ε, δ)-differential privacy.")] = 0.0,
+    delta: Delta = 0.0,
 ) -> None:
     """Recompute all metrics from saved samples, without the model.
 
@@ -33,10 +34,8 @@ def score_command(
     the samples, every row is compared with it; exit code 1 if a row differs.
     """
     from leakage_tasks.core.atomic import check_place
-    from leakage_tasks.core.errors import OptionError
 
-    if not 0 <= delta < 1:
-        raise OptionError(f"--delta is {delta:g}: give a number of at least 0 and less than 1, such as 1e-5")
+    check_delta(delta)
     if output is not None:
         check_place(output)
     runs = _scored(findings, every, delta)

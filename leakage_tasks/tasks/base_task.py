@@ -10,16 +10,19 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 from leakage_tasks.attacks.classes import AttackClass
+from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.null_results import FIELD, reason_of
 from leakage_tasks.core.processes import launched
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
+from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.harness.generation import HarnessTask, request
 from leakage_tasks.harness.given import full_metadata
 from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
+from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.tasks.dispatch import Answer, answer_by_group, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
 from leakage_tasks.tasks.sharing import EVERY_NTH, WITHOUT_DOCUMENT
@@ -60,6 +63,8 @@ class LocalTask(HarnessTask):
     """Type of the requests, which :meth:`answers` serves on every model."""
     CHATS = False
     """True if ``--apply_chat_template`` and ``--system_instruction`` affect the task."""
+    HANDLER: Callable[[LM], Answer]
+    """Function that returns, once per run, the function that answers a group of requests with equal settings."""
     SHARING = EVERY_NTH
     """Method by which several processes share the requests."""
     alone = False
@@ -72,25 +77,18 @@ class LocalTask(HarnessTask):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if {"answers", "answering"} & vars(cls).keys():
+        if {"answers", "HANDLER"} & vars(cls).keys():
             let_models_answer(cls.OUTPUT_TYPE, cls.answers, cls)
 
     @classmethod
     def answers(cls, lm: LM, requests: Sequence[Instance]) -> Sequence[Any]:
         """Return one answer per request, in the order of ``requests``."""
-        return answer_by_group(lm, requests, cls.answering(lm), cls.SHARING)
-
-    @classmethod
-    def answering(cls, lm: LM) -> Answer:
-        """Return the function that answers a group of requests with equal :meth:`request_argument`.
-
-        It is called once per run.
-        """
-        raise NotImplementedError
+        return answer_by_group(lm, requests, cls.HANDLER(lm), cls.SHARING)
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         values = {name: value for name, value in (config or {}).items() if name not in ("class", "optional")}
         self.optional = bool((config or {}).get("optional", False))
+        self._chat: Chat | None = None
         self.lacking: str | None = None
         self._attacks: set[tuple[str, str]] = set()
         self._used: list[Document] | None = None
@@ -146,7 +144,13 @@ class LocalTask(HarnessTask):
         if self.built_in:
             return "self-test"
         number = "no primary metric" if self.limited is None else f"limited to {self.limited[0]} of {self.limited[1]}"
-        return number if self.no_headline() else ""
+        return number if self.no_headline() else self.verdict()
+
+    def verdict(self) -> str:
+        """Return the verdict without its reason; empty for a task without a test, and for a null task."""
+        tested = self.SCORING is not None and self.found and not self.is_null
+        verdict = verdict_of(self.found, self.tested()) if tested else None
+        return "" if verdict is None else verdict.label
 
     @property
     def built_in(self) -> bool:
@@ -233,8 +237,8 @@ class LocalTask(HarnessTask):
         return frozenset(metric.name for metric in metrics if metric.in_table)
 
     def nulls(self) -> dict[str, None]:
-        """Return None for every metric, as the results of an unanswered task."""
-        return {metric.name: None for metric in self.metrics}
+        """Return None for each metric that an unanswered task shows."""
+        return dict.fromkeys([metric.name for metric in self.metrics] if self.SCORING is None else self.SCORING.nulls())
 
     def has_training_docs(self) -> bool:
         """Return False, because the documents are only for testing."""
@@ -267,6 +271,7 @@ class LocalTask(HarnessTask):
         A process without a document of its own gets a copy of the first request. Raises OptionError on all processes if
         there are too few documents and the processes are not connected.
         """
+        self.take_chat(rest)
         if self.lacking is not None:
             self._stand_in(rank)
             return
@@ -292,6 +297,14 @@ class LocalTask(HarnessTask):
         super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
         self.spare = spare
         (WITHOUT_DOCUMENT.add if spare else WITHOUT_DOCUMENT.discard)(self.task_name)
+
+    def take_chat(self, given: Mapping[str, Any]) -> None:
+        """Set the chat that the harness' options request, if any; the target applies it to the turn of a document."""
+        self._chat = self.chat_of(given) if self.CHATS and given.get("apply_chat_template") else None
+
+    def chat_of(self, given: Mapping[str, Any]) -> Chat:
+        """Return the chat of a run with ``--apply_chat_template``: a document's text is in the assistant's turn."""
+        return Chat(system=given.get("system_instruction"), template=template_name())
 
     @classmethod
     def is_shared(cls) -> bool:

@@ -26,15 +26,12 @@ from leakage_tasks.canaries.sidecar import planted_prompt, planted_role
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.data.chat import USER_TURN, Role
-from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics import scoring
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
-from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.tasks.attack_handler import answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
-from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.manifests import share_manifest
 from leakage_tasks.tasks.options import read_options
 from leakage_tasks.tasks.preflight_file import PreflightSummary, read_preflight
@@ -55,6 +52,7 @@ class CanaryTask(LocalTask):
     OUTPUT_TYPE = "attack"
     CHATS = True
     DOCUMENTS, SOURCE = "canaries", "manifests"
+    HANDLER = staticmethod(answering)
     SHARING = Sharing(by_attack=True)
     GOAL: Goal
     SCORING: scoring.Scoring
@@ -72,7 +70,6 @@ class CanaryTask(LocalTask):
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(canaries)
         self._shared_manifest = share_manifest(self.options.canaries, self._read, self._manifest)
-        self._chat: Chat | None = None
         self._near = near_counts(self._read)
         self._preflight = PreflightSummary()
         if self.options.preflight is not None:
@@ -112,18 +109,14 @@ class CanaryTask(LocalTask):
                 f'--metadata \'{{"{self.task_name}": {{"attack": "{fitting[1]}"}}}}\''
             )
 
-    def build_all_requests(self, **given: Any) -> None:
-        """Build the requests. With a chat template, the target applies it to the turn that holds the canary."""
-        self.take_chat(given)
-        super().build_all_requests(**given)
-
     def take_chat(self, given: Mapping[str, Any]) -> None:
         """Set the chat that the harness' options request, if any. Raises OptionError for prefill without a chat."""
-        self._chat = self._in_chat(given) if given.get("apply_chat_template") else None
+        super().take_chat(given)
         if self.options.prefill and self._chat is None:
             raise OptionError("--metadata prefill=true: is for turns of a chat: pass --apply_chat_template too")
 
-    def _in_chat(self, given: Mapping[str, Any]) -> Chat:
+    def chat_of(self, given: Mapping[str, Any]) -> Chat:
+        """Return the chat: a canary is in the turn of the role it was planted in."""
         manifest, system = self.options.canaries, given.get("system_instruction")
         prompt = None if manifest is None else planted_prompt(Path(manifest), manifest_hash(self._read), in_chats=True)
         return Chat(self._role(), system, self.options.prefill, prompt or USER_TURN, template_name())
@@ -134,11 +127,6 @@ class CanaryTask(LocalTask):
         manifest, role = self.options.canaries, self.options.role
         recorded = None if manifest is None or role else planted_role(Path(manifest), manifest_hash(self._read))
         return role or recorded or "assistant"
-
-    @classmethod
-    def answering(cls, lm: LM) -> Answer:
-        """Return the function that attacks the canaries of a group of requests."""
-        return answering(lm)
 
     def doc_to_text(self, doc: Mapping[str, Any]) -> str:
         """Return the template that the attacker fills."""
@@ -286,19 +274,10 @@ class CanaryTask(LocalTask):
             return "canaries of --profile smoke are too few: they are only for trying the commands"
         return ""
 
-    def table_note(self) -> str:
-        """Return the verdict without its reason, or the reason for a missing verdict."""
-        verdict = verdict_of(self.found, self.tested()) if self.found else None
-        return super().table_note() or ("" if verdict is None else verdict.label)
-
     @property
     def built_in(self) -> bool:
         """True if the canaries are the built-in ones: the run is then a self-test that reports only controls."""
         return self.options.canaries is None
-
-    def nulls(self) -> dict[str, None]:
-        """Return None for every metric that the table shows for any attack."""
-        return dict.fromkeys(self.SCORING.nulls())
 
 
 class CanaryExposure(CanaryTask):

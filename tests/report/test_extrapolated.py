@@ -107,5 +107,5 @@ def test_a_damaged_fit_is_one_line_that_names_the_file(run: Path, name: str, was
     assert damaged != whole
     samples.write_text(damaged, encoding="utf-8")
     (made,) = read_runs([run])
-    with pytest.raises(ResultsError, match="samples_canary_exposure.*holds no finding of canary_exposure"):
+    with pytest.raises(ResultsError, match="samples_canary_exposure.*no finding of canary_exposure"):
         read_details(made)

@@ -67,7 +67,7 @@ def test_a_check_fails_unless_that_is_waived(
 def test_an_unknown_waiver_is_one_line(tmp_path: Path, leakage: Leakage) -> None:
     code, _, err = leakage("check", run_of(tmp_path), "--max-extracted", 1, "--allow", "everything")
     assert code == 2
-    assert "--allow is 'everything', not a condition of this check: use underpowered, no-controls," in err
+    assert "--allow is 'everything', not a condition of leakage check: use underpowered, no-controls," in err
 
 
 def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: Leakage) -> None:

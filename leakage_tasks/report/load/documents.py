@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding, suffix_finding_from_json
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.report.load.figures import Figure
 from leakage_tasks.report.load.sample_files import find_samples
 from leakage_tasks.report.load.sample_lines import wrong_line
-from leakage_tasks.report.load.samples import Samples, read_samples
+from leakage_tasks.report.load.samples import read_samples
 from leakage_tasks.stats.clusters import clustered_mean, clustered_share
 from leakage_tasks.stats.passages import Block, Limits, Stretch, covered, longest, merged, passages, stretch_of
 
@@ -130,7 +130,7 @@ def read_documents(path: str | Path, limits: Limits) -> DocumentRun:
         raise ResultsError(f"{samples.file}: the run has no results: {samples.unanswered}")
     windows: dict[tuple[bool, int], list[Window]] = defaultdict(list)
     schemes = set()
-    for line, finding in _findings(samples):
+    for line, finding in samples.suffix_findings():
         if finding.document is None or finding.offset is None:
             raise wrong_line(samples.file, line, "resps", "a pair without a place in a document: run with stride=…")
         if (window := _window(finding)) is not None:
@@ -143,15 +143,6 @@ def read_documents(path: str | Path, limits: Limits) -> DocumentRun:
         for (control, number), group in sorted(windows.items())
     )
     return DocumentRun(samples.file, ", ".join(sorted(schemes)), tuple(documents))
-
-
-def _findings(samples: Samples) -> Iterator[tuple[int, SuffixFinding]]:
-    for line, answered in zip(samples.lines, samples.answered, strict=True):
-        if answered.column == HEADLINE:
-            try:
-                yield line, suffix_finding_from_json(answered.answer)
-            except (AttributeError, LookupError, TypeError, ValueError):
-                raise wrong_line(samples.file, line, "resps", "no finding on a pair") from None
 
 
 def _window(finding: SuffixFinding) -> Window | None:

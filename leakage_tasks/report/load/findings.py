@@ -20,11 +20,9 @@ from leakage_tasks.attacks.suffix.finding import (
     SuffixFinding,
     suffix_finding_from_json,
 )
-from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.metrics.extraction import within_ten
+from leakage_tasks.report.load.answers import NoAnswers, read_answers
 from leakage_tasks.report.load.run import Run
-from leakage_tasks.report.load.sample_lines import read_objects
 
 EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
 """Tasks whose samples are read."""
@@ -32,6 +30,8 @@ WINDOWS = "memorization"
 """The task whose samples are windows of documents."""
 CONTROL = "control"
 """First word of the name of a control document."""
+ELSEWHERE = "give the file as lm_eval wrote it, or move it to another folder for a report without it"
+"""Remedy for samples that hold no finding."""
 Found = TypeVar("Found", Finding, SuffixFinding)
 
 
@@ -158,29 +158,12 @@ def _document_costs(findings: Iterable[SuffixFinding]) -> dict[str, float]:
 def _findings(
     run: Run, task: str, read: Callable[[str], Found], missing: dict[str, str]
 ) -> Iterator[tuple[Mapping[str, Any], Found]]:
-    """Yield a task's documents with their findings in the main column (:data:`HEADLINE`); set ``missing`` if there is
-    no finding."""
-    result = run.scored_as(task)
-    if result is None:
-        return
-    if result.logged is None:
-        missing[task] = "no samples next to its results: run lm_eval again with --log_samples and --output_path"
-        return
-    for number, row in read_objects(result.logged):
-        try:
-            doc, answer = row.get("doc") or {}, row["resps"][0][0]
-            if row.get("filter", HEADLINE) != HEADLINE:
-                continue
-            if (reason := reason_of(answer)) is not None:
-                missing[task] = f"not answered: {reason}"
-                return
-            finding = read(answer)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise ResultsError(
-                f"{result.logged}:{number}: holds no finding of {task}: give the file as lm_eval wrote it, or move it "
-                "to another folder for a report without it"
-            ) from None
-        yield doc, finding
+    """Yield a task's documents with their findings in the main column; set ``missing`` if there is no finding."""
+    try:
+        for finding, row in read_answers(run, task, read, ELSEWHERE):
+            yield row.get("doc") or {}, finding
+    except NoAnswers as error:
+        missing[task] = error.reason
 
 
 def _canary(finding: Finding, doc: Mapping[str, Any], reveal: bool) -> CanaryDetail:

@@ -102,7 +102,7 @@ def _finite(text: str) -> float:
     return finite(float(text), "resps")
 
 
-def wrong_line(file: Path, line: int, field: str, fault: str) -> ResultsError:
+def wrong_line(file: Path, line: int, field: str, fault: str, remedy: str = AGAIN) -> ResultsError:
     """Build the error for a field in a line of a file.
 
     Args:
@@ -110,8 +110,9 @@ def wrong_line(file: Path, line: int, field: str, fault: str) -> ResultsError:
         line: The line's number from 1.
         field: The name of the field.
         fault: A description of the fault.
+        remedy: A description of the remedy, the end of the message.
 
     Returns:
-        The error, whose message ends with the remedy.
+        The error.
     """
-    return ResultsError(f"{file}:{line}: field {field!r}: {fault}: {AGAIN}")
+    return ResultsError(f"{file}:{line}: field {field!r}: {fault}: {remedy}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding, suffix_finding_from_json
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.metrics.audit import audit
@@ -75,6 +76,15 @@ class Samples:
         Raises ResultsError.
         """
         return list(self._read) if self.scoring.goal in ("exposure", "extraction") else []
+
+    def suffix_findings(self) -> Iterator[tuple[int, SuffixFinding]]:
+        """Yield the findings on pairs in the main column, each with the number of its line. Raises ResultsError."""
+        for line, answered in zip(self.lines, self.answered, strict=True):
+            if answered.column == HEADLINE:
+                try:
+                    yield line, suffix_finding_from_json(answered.answer)
+                except (AttributeError, LookupError, TypeError, ValueError):
+                    raise wrong_line(self.file, line, "resps", "no finding on a pair") from None
 
     def audit(self, delta: float) -> list[AuditFigure]:
         """Return the auditing metrics at ``delta``, or [] without planted canaries or for other tasks than exposure.

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leakage_tasks.attacks import Finding
-from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding, suffix_finding_from_json
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.suffix_values import guessed
 from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS
 from leakage_tasks.report.load.results import read_runs, results_files
 from leakage_tasks.report.load.run import Run
-from leakage_tasks.report.load.sample_lines import AGAIN
 from leakage_tasks.report.load.samples import Samples, read_samples
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.histogram import MOST, Costs
@@ -114,15 +113,7 @@ def _logged(name: str, samples: Iterable[Samples]) -> RunFindings:
 
 
 def _suffixes(samples: Samples, controls: bool = False) -> tuple[SuffixFinding, ...]:
-    findings = []
-    for line, answered in zip(samples.lines, samples.answered, strict=True):
-        if answered.column == HEADLINE:
-            try:
-                finding = suffix_finding_from_json(answered.answer)
-            except (AttributeError, LookupError, TypeError, ValueError):
-                raise ResultsError(f"{samples.file}:{line}: field 'resps': no finding: {AGAIN}") from None
-            findings += [finding] if controls or not finding.control else []
-    return tuple(findings)
+    return tuple(finding for _, finding in samples.suffix_findings() if controls or not finding.control)
 
 
 def epochs_of(sources: Sources) -> list[EpochExposure]:

@@ -6,27 +6,19 @@ A document is the number of a text with its class, cluster and part. Neither doc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from leakage_tasks.attacks.membership.blind.scores import blind_scores
 from leakage_tasks.attacks.membership.finding import membership_finding_from_json
 from leakage_tasks.attacks.membership.registry import MEMBERSHIP_ATTACKS
-from leakage_tasks.canaries.canary import MASK
-from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.harness.api import LM
-from leakage_tasks.harness.chat_templates import template_name
-from leakage_tasks.metrics.membership import membership_metrics
 from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
 from leakage_tasks.metrics.membership_values import chosen_attack
 from leakage_tasks.metrics.metric import Metric
-from leakage_tasks.metrics.scoring import inherited
-from leakage_tasks.metrics.verdict import verdict_of
-from leakage_tasks.tasks.base_task import Document, LocalTask
-from leakage_tasks.tasks.dispatch import Answer
+from leakage_tasks.tasks.base_task import Document
 from leakage_tasks.tasks.membership.handler import answering
 from leakage_tasks.tasks.membership.options import (
     MEMBERSHIP_OPTIONS,
@@ -35,6 +27,7 @@ from leakage_tasks.tasks.membership.options import (
     read_membership_options,
 )
 from leakage_tasks.tasks.membership.texts import TestedTexts
+from leakage_tasks.tasks.text_task import TextTask
 
 _DATA = {
     "members",
@@ -74,57 +67,28 @@ def value_of(value: Any) -> Any:
     return value.value if isinstance(value, Unlogged) else value
 
 
-class Membership(LocalTask):
+class Membership(TextTask):
     """Membership inference on texts: scores of several attacks, and how well each separates the two classes."""
 
     OUTPUT_TYPE = "score_texts"
-    CHATS = True
     DOCUMENTS, SOURCE = "texts", "texts"
     SCORING = MEMBERSHIP
+    HANDLER = staticmethod(answering)
+    OPTIONS = MEMBERSHIP_OPTIONS
+    READ_OPTIONS = staticmethod(read_membership_options)
+    NO_PROTOCOL = _DATA
+    options: MembershipOptions
+    _chosen: str | None = None
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        super().__init__(config)
-        self._chat: Chat | None = None
-        self._chosen: str | None = None
+    def read_documents(self) -> list[Document]:
+        """Read the texts, and return a document for each."""
         self._not_run: dict[str, str] = {}
-        self.METRICS = list(membership_metrics())
-        with self.may_lack_options():
-            self._take(read_membership_options(self.metadata))
+        self._texts = self.options.tested()
+        return documents(self._texts, self.options.request.tokens)
 
-    def _take(self, options: MembershipOptions) -> None:
-        self.options = options
-        self._texts = options.tested()
-        self._docs = documents(self._texts, options.request.tokens)
-
-    def build_all_requests(self, **given: Any) -> None:
-        """Build the requests; with a chat template, a text is the assistant's turn."""
-        system = given.get("system_instruction")
-        self._chat = Chat(system=system, template=template_name()) if given.get("apply_chat_template") else None
-        super().build_all_requests(**given)
-
-    @classmethod
-    def answering(cls, lm: LM) -> Answer:
-        """Return the function that scores the texts of a group of requests."""
-        return answering(lm)
-
-    def doc_to_text(self, doc: Mapping[str, Any]) -> str:
-        """Return a mask: the texts may be private."""
-        return MASK
-
-    def doc_to_target(self, doc: Mapping[str, Any]) -> str:
-        """Return a mask: no answer is expected."""
-        return MASK
-
-    def request_argument(self, doc: Document) -> dict[str, Any]:
-        """Return the settings of the attacks; the document is the text's number."""
-        chat = {} if self._chat is None else {"chat": self._chat.to_json()}
-        return {**self.options.given, "optional": self.optional, **chat, **inherited(self.SCORING, self.task_name)}
-
-    def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
-        """Return the values of one text."""
-        self.note_attack(answer)
-        values = self.SCORING.values(self.SCORING.read(answer), "none", self.options.given, {})
-        rows = values if self.options.rows == "all" else self.in_rows(values)
+    def values_of(self, doc: Document, answer: str | tuple[str, str]) -> dict[str, Any]:
+        """Return the values of one text; samples show only the values that its finding does not hold."""
+        rows = super().values_of(doc, answer)
         return {name: Unlogged(value) if isinstance(value, tuple | dict) else value for name, value in rows.items()}
 
     def note_attack(self, answer: str) -> None:
@@ -148,27 +112,17 @@ class Membership(LocalTask):
     def _aggregate_more(self, rows: Sequence[Any]) -> int:
         return super()._aggregate_more([value_of(row) for row in rows])
 
-    def table_note(self) -> str:
-        """Return the attack of the primary figures and the verdict without its reason, or the reason for neither."""
-        if super().table_note() or not self.found or self.is_null:
-            return super().table_note()
-        verdict = verdict_of(self.found, {})
-        return ": ".join(words for words in (self._chosen, verdict and verdict.label) if words)
+    def verdict(self) -> str:
+        """Return the attack of the primary figures, and the verdict without its reason."""
+        return ": ".join(words for words in (self._chosen, super().verdict()) if words)
 
-    def no_headline(self) -> str:
-        """Return the reason why no metric of the run represents the model; without blind baselines none does."""
-        lacks = self.lacking is None and not any(doc["blind"] for doc in self._docs)
-        return super().no_headline() or (NO_BLIND if lacks else "")
+    def lacks(self) -> str:
+        """Return the reason why no metric of a run without blind baselines represents the model."""
+        return "" if any(doc["blind"] for doc in self._docs) else NO_BLIND
 
-    def protocol(self) -> dict[str, Any]:
-        """Return the hash of the texts, and the options that two comparable runs must share."""
-        given, usual = self.options.given, {name: option.default for name, option in MEMBERSHIP_OPTIONS.items()}
-        chosen = {
-            name: value
-            for name, value in given.items()
-            if MEMBERSHIP_OPTIONS[name].affects_results and name not in _DATA and value != usual.get(name)
-        }
-        return {"data": self._texts.digest[:16], **chosen, **protocol_of(self._chat)}
+    def hashes(self) -> dict[str, str]:
+        """Return the hash of the texts."""
+        return {"data": self._texts.digest[:16]}
 
     def tested(self) -> dict[str, Any]:
         """Return the numbers of texts, the part of the data that they are, the attack chosen, and attacks not run."""
@@ -181,10 +135,6 @@ class Membership(LocalTask):
             **({"chosen_attack": self._chosen} if self._chosen else {}),
             **({"not_run": self._not_run} if self._not_run else {}),
         }
-
-    def nulls(self) -> dict[str, None]:
-        """Return None for the most important metrics."""
-        return dict.fromkeys(self.SCORING.nulls())
 
 
 def _kind(doc: Document) -> str:

@@ -7,17 +7,14 @@ is the id of a window with its place in the user's data, without a token.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from leakage_tasks.attacks.suffix.finding import HEADLINE
-from leakage_tasks.canaries.chat import protocol_of
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.harness.api import LM
 from leakage_tasks.metrics.memorization_scoring import MEMORIZATION
+from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.pairs import Pair
-from leakage_tasks.pairs.source import pairs_hash
 from leakage_tasks.tasks.base_task import Document
-from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.memorization.options import (
     LENGTH,
     MEMORIZATION_OPTIONS,
@@ -28,15 +25,9 @@ from leakage_tasks.tasks.memorization.options import (
 )
 from leakage_tasks.tasks.suffix.suffix_handler import answering
 from leakage_tasks.tasks.suffix.task import SuffixExtraction
-
-
-def _default(name: str) -> Any:
-    """Return the default of an option in the form of a value that was read."""
-    return [LENGTH] if name in ("prefix", "ngrams") else MEMORIZATION_OPTIONS[name].default
-
+from leakage_tasks.tasks.text_task import TextTask
 
 NO_CONTROLS = "no controls show how much of the text can be guessed: give controls=…"
-_NO_PROTOCOL = {"data", "controls", "tokenizer", "text_column", "split", "documents", "seed", "reveal"}
 
 
 class Memorization(SuffixExtraction):
@@ -45,52 +36,30 @@ class Memorization(SuffixExtraction):
     OUTPUT_TYPE = "attack_windows"
     DOCUMENTS, SOURCE = "windows", "documents"
     SCORING = MEMORIZATION
+    HANDLER = staticmethod(partial(answering, task=TASK, read_options=memorization_options))
+    OPTIONS = MEMORIZATION_OPTIONS
     READ_OPTIONS = staticmethod(read_memorization_options)
+    NO_PROTOCOL = ("data", "controls", "tokenizer", "text_column", "split", "documents", "seed", "reveal")
+    USUAL = {"prefix": [LENGTH], "ngrams": [LENGTH]}
     options: MemorizationOptions
 
-    @classmethod
-    def answering(cls, lm: LM) -> Answering:
-        """Return the function that attacks the windows of a group of requests."""
-        return answering(lm, TASK, memorization_options)
+    def metrics_for(self, given: Mapping[str, Any]) -> list[Metric[Any, Any]]:
+        """Return the metrics for the options ``given``; the task writes no file of guesses."""
+        return TextTask.metrics_for(self, given)
 
-    def own_metrics(self, given: Mapping[str, Any]) -> list[Any]:
-        """Return the metrics for the options ``given``."""
-        return [*self.SCORING.metrics(given, {})]
-
-    def document(self, place: int | None, pair: Pair, reveal: bool) -> Document:
+    def document(self, place: int | None, pair: Pair) -> Document:
         """Return the record of a window, with its document and its place in the document."""
-        return {**super().document(place, pair, reveal), "document": pair.document, "offset": pair.offset}
+        return {**super().document(place, pair), "document": pair.document, "offset": pair.offset}
 
-    def advise(self, options: MemorizationOptions, tested: int) -> None:  # type: ignore[override]
+    def advise(self, tested: int) -> None:
         """Warn if many of the sampled documents are too short."""
-        sampled = options.sampled()
+        options, sampled = self.options, self.options.sampled()
         if sampled.short * 2 > sampled.sampled:
             warn_once(
                 f"{TASK}: {sampled.short:,} of {sampled.sampled:,} sampled documents are shorter than "
                 f"{options.documents.width} tokens after offset={options.documents.offset} and are not attacked: lower "
                 "prefix= or suffix=, or raise documents="
             )
-
-    def values_of(self, doc: Document, answer: tuple[str, str]) -> dict[str, Any]:
-        """Return the values of one column for one window; all None if the window was left out."""
-        name, finding = answer
-        if name == HEADLINE:
-            self.note_attack(finding)
-        return self.in_column(name, self.SCORING.values(finding, name, self.options.given, {}))
-
-    def protocol(self) -> dict[str, Any]:
-        """Return the hash of the windows, and the options that two comparable runs must share."""
-        given = self.options.given
-        chosen = {
-            name: value
-            for name, value in given.items()
-            if name in MEMORIZATION_OPTIONS
-            and MEMORIZATION_OPTIONS[name].affects_results
-            and name not in _NO_PROTOCOL
-            and value != _default(name)
-        }
-        unseen = {} if self.options.controls is None else {"controls": pairs_hash(self.options.unseen())}
-        return {"data": pairs_hash(self._pairs), **unseen, **chosen, **protocol_of(self._chat)}
 
     def tested(self) -> dict[str, Any]:
         """Return the numbers of windows and documents, of documents left out, and the seed that drew them."""
@@ -108,6 +77,6 @@ class Memorization(SuffixExtraction):
             "seed": self.options.documents.seed,
         }
 
-    def no_headline(self) -> str:
-        """Return the reason why no metric represents the model: a limited run, or no controls."""
-        return super().no_headline() or (NO_CONTROLS if self.lacking is None and self.options.controls is None else "")
+    def lacks(self) -> str:
+        """Return the reason why no metric of a run without controls represents the model."""
+        return NO_CONTROLS if self.options.controls is None else ""

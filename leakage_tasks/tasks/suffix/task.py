@@ -5,7 +5,7 @@ A document is the id of a pair. Neither document nor request holds a token, beca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,25 +15,23 @@ from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, FREQUENCY
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, SelectedView, Selection, suffix_finding_from_json
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.canaries.canary import MASK
-from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.null_results import reason_of
+from leakage_tasks.core.option import Options
 from leakage_tasks.harness.api import LM
-from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
-from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, inherited, selected_view
-from leakage_tasks.metrics.verdict import verdict_of
+from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, selected_view
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
-from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.base_task import Document
 from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.sharing import Sharing
-from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
+from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS, TASK, SuffixOptions, check_sweeps, read_suffix_options
 from leakage_tasks.tasks.suffix.suffix_handler import answering
+from leakage_tasks.tasks.text_task import TextTask
 
-_NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses", "resume", "model_id", "memory", "controls", "rows"}
 FEW = 100
 """Number of pairs below which a default test split causes a warning."""
 GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(
@@ -42,60 +40,57 @@ GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(
 """Metric whose values the task computes itself."""
 
 
-class SuffixExtraction(LocalTask):
+class SuffixExtraction(TextTask):
     """Extraction of verbatim suffixes from prefixes as token ids: recall, and the exact probability of the true
     suffix."""
 
     OUTPUT_TYPE = "attack_pairs"
     CORPUS = True
-    CHATS = True
     DOCUMENTS, SOURCE = "pairs", "pairs"
     SCORING = SUFFIX_EXTRACTION
+    HANDLER: Callable[[LM], Answering] = staticmethod(answering)
+    OPTIONS: Options = SUFFIX_OPTIONS
     READ_OPTIONS: Callable[[Mapping[str, Any]], SuffixOptions] = staticmethod(read_suffix_options)
+    NO_PROTOCOL: Collection[str] = (*PAIR_OPTIONS, "seed", "reveal", "guesses", "controls")
     SHARING = Sharing(pack=lambda answer: [answer, answer.guess], unpack=lambda packed: _answer(*packed))
+    options: SuffixOptions
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        super().__init__(config)
-        self._chat: Chat | None = None
-        self.METRICS = self.own_metrics({})
-        with self.may_lack_options():
-            self._take(self.READ_OPTIONS(self.metadata))
-
-    def _take(self, options: SuffixOptions) -> None:
-        self.options = options
+    def read_documents(self) -> list[Document]:
+        """Read pairs and controls, check the options against them, and return a document for each."""
+        options = self.options
         self._pairs = pairs = options.tested()
         attacked = options.attacked()
         check_sweeps(attacked, options.request)
         options.fitted_on()
-        self.advise(options, len(pairs))
-        self.METRICS = self.own_metrics(options.given)
-        places = {pair.id: index for index, pair in enumerate(pairs)}
-        self._docs = [self.document(places.get(pair.id), pair, options.reveal) for pair in attacked]
+        self.advise(len(pairs))
         self.columns = {selection.name: partial(_column_answer, selection) for selection in options.selections}
+        places = {pair.id: index for index, pair in enumerate(pairs)}
+        return [self.document(places.get(pair.id), pair) for pair in attacked]
 
-    def own_metrics(self, given: Mapping[str, Any]) -> list[Metric[Any, Any]]:
+    def metrics_for(self, given: Mapping[str, Any]) -> list[Metric[Any, Any]]:
         """Return the metrics for the options ``given``."""
-        return [*self.SCORING.metrics(given, {}), GUESSES_WRITTEN]
+        return [*super().metrics_for(given), GUESSES_WRITTEN]
 
-    def document(self, place: int | None, pair: Pair, reveal: bool) -> Document:
+    def document(self, place: int | None, pair: Pair) -> Document:
         """Return the record of a pair, with its tokens if ``reveal`` is true."""
-        shown = {"prefix": list(pair.prefix), "suffix": list(pair.suffix)} if reveal else {}
+        shown = {"prefix": list(pair.prefix), "suffix": list(pair.suffix)} if self.options.reveal else {}
         return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
 
-    def advise(self, options: SuffixOptions, tested: int) -> None:
-        """Warn of settings that make metrics less informative than they seem."""
-        _advise(options, tested)
-
-    def build_all_requests(self, **given: Any) -> None:
-        """Build the requests; with a chat template, a prefix begins the assistant's turn."""
-        system = given.get("system_instruction")
-        self._chat = Chat(system=system, template=template_name()) if given.get("apply_chat_template") else None
-        super().build_all_requests(**given)
-
-    @classmethod
-    def answering(cls, lm: LM) -> Answering:
-        """Return the function that attacks the pairs of a group of requests."""
-        return answering(lm)
+    def advise(self, tested: int) -> None:
+        """Warn of settings that make metrics of ``tested`` pairs less informative than they seem."""
+        options = self.options
+        if "split" not in options.given and tested < FEW:
+            every = len(read_pairs(replace(options.source, split="all")))
+            if every > tested:
+                warn_once(
+                    f"{TASK}: the test split holds {tested} of {every} pairs: pass split=all for all of them, unless a "
+                    "prompt or a confidence is fitted on the others"
+                )
+        if options.wrong is not None and options.wrong >= tested:
+            warn_once(
+                f"{TASK}: recall_early_stop allows {options.wrong} wrong guesses of {tested} pairs, so it equals "
+                f"recall: leave wrong= out for the benchmark's proportion, 100 in 1,000"
+            )
 
     def doc_to_text(self, doc: Mapping[str, Any]) -> str:
         """Return the tokens of the prefix, or a mask."""
@@ -105,11 +100,6 @@ class SuffixExtraction(LocalTask):
         """Return the tokens of the suffix, or a mask."""
         return " ".join(map(str, doc["suffix"])) if "suffix" in doc else MASK
 
-    def request_argument(self, doc: Document) -> dict[str, Any]:
-        """Return the settings of the attack; the document is the pair."""
-        chat = {} if self._chat is None else {"chat": self._chat.to_json()}
-        return {**self.options.given, "optional": self.optional, **chat, **inherited(self.SCORING, self.task_name)}
-
     def apply_filters(self) -> None:
         """Read the columns. A model that only generates text has no columns of confidences based on likelihoods."""
         first = self._instances[0].resps[0] if self._instances else None
@@ -118,37 +108,19 @@ class SuffixExtraction(LocalTask):
             self.columns = {name: read for name, read in self.columns.items() if name not in gone}
         super().apply_filters()
 
-    def values_of(self, doc: Document, answer: tuple[str, str]) -> dict[str, Any]:
-        """Return the values of one column for one pair; all None if the pair was left out."""
-        name, finding = answer
-        if name == HEADLINE:  # Every column is read from equal answers.
-            self.note_attack(finding)
-        values = self.SCORING.values(finding, name, self.options.given, {})
-        if name == HEADLINE and self.options.guesses is not None:
-            reading = selected_view(finding, name, self.options.given)
-            guess = finding.guess if isinstance(finding, Answer) else None
+    def column_values(self, doc: Document, column: str, text: str) -> dict[str, Any]:
+        """Return all values of a pair in a column; all None if the pair was left out."""
+        values = super().column_values(doc, column, text)
+        if column == HEADLINE and self.options.guesses is not None:
+            reading = selected_view(text, column, self.options.given)
+            guess = text.guess if isinstance(text, Answer) else None
             values[GUESSES_WRITTEN.name] = _guess(doc["place"], reading, guess)
-        return self.in_column(name, values)
+        return values
 
-    def in_column(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of a column for the harness.
-
-        Without ``rows=all``, the main column has the metrics in the table, and the results file the others. Other
-        columns have few metrics and keep all.
-        """
-        return self.in_rows(values) if name == HEADLINE and self.options.rows != "all" else values
-
-    def table_note(self) -> str:
-        """Return the verdict without its reason, or the reason for a missing verdict."""
-        verdict = verdict_of(self.found, self.tested()) if self.found and not self.is_null else None
-        return super().table_note() or ("" if verdict is None else verdict.label)
-
-    def protocol(self) -> dict[str, Any]:
-        """Return the hash of the pairs, and the options that two comparable runs must share."""
-        given, usual = self.options.given, _default_values()
-        chosen = {name: given[name] for name in given if name not in _NO_PROTOCOL and given[name] != usual.get(name)}
+    def hashes(self) -> dict[str, str]:
+        """Return the hashes of pairs and controls."""
         unseen = {} if self.options.controls is None else {"controls": pairs_hash(self.options.unseen())}
-        return {"data": pairs_hash(self._pairs), **unseen, **chosen, **protocol_of(self._chat)}
+        return {"data": pairs_hash(self._pairs), **unseen}
 
     def tested(self) -> dict[str, Any]:
         """Return the number of pairs, and the minimum and maximum number of tokens of prefixes and suffixes."""
@@ -161,10 +133,6 @@ class SuffixExtraction(LocalTask):
             "prefix_tokens": [min(prefixes), max(prefixes)],
             "suffix_tokens": [min(suffixes), max(suffixes)],
         }
-
-    def nulls(self) -> dict[str, None]:
-        """Return None for the most important metrics."""
-        return dict.fromkeys(self.SCORING.nulls())
 
     def aggregation(self) -> dict[str, Callable[..., float | None]]:
         """Return the aggregation of each metric; ``guesses_written`` writes the file."""
@@ -186,12 +154,6 @@ def _answer(text: str, guess: Sequence[int] | None) -> Answer:
     return Answer(text, None if guess is None else tuple(guess))
 
 
-def _default_values() -> dict[str, Any]:
-    """Return the default values of the options that have a default."""
-    values = suffix_options({"data": ""})
-    return {**vars(values), **vars(values.source), **vars(values.request), **vars(values.request.scheme)}
-
-
 def _guess(number: int | None, reading: SelectedView | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
     """Return a pair's guess in the challenge's format; pairs are counted from 0 among the tested pairs.
 
@@ -207,19 +169,3 @@ def _submit(path: str | None, data: Path, guesses: Sequence[SuffixGuess | None])
     assert path is not None
     write_submission(path, written, like=data)
     return len(written)
-
-
-def _advise(options: SuffixOptions, tested: int) -> None:
-    """Warn of settings that make metrics less informative than they seem."""
-    if "split" not in options.given and tested < FEW:
-        every = len(read_pairs(replace(options.source, split="all")))
-        if every > tested:
-            warn_once(
-                f"{TASK}: the test split holds {tested} of {every} pairs: pass split=all for all of them, unless a "
-                "prompt or a confidence is fitted on the others"
-            )
-    if options.wrong is not None and options.wrong >= tested:
-        warn_once(
-            f"{TASK}: recall_early_stop allows {options.wrong} wrong guesses of {tested} pairs, so it equals recall: "
-            f"leave wrong= out for the benchmark's proportion, 100 in 1,000"
-        )

@@ -128,8 +128,8 @@ def test_says_why_a_task_was_not_answered(tmp_path: Path):
     [
         ("{", "not JSON"),
         ("[]", "expected an object, found a list: give the file as lm_eval wrote it"),
-        ('{"resps": [["{}"]]}', f"holds no finding of {EXPOSURE}: give the file as lm_eval wrote it, or move"),
-        ('{"resps": [[3]], "doc": {}}', f"holds no finding of {EXPOSURE}: "),
+        ('{"resps": [["{}"]]}', f"field 'resps': no finding of {EXPOSURE}: give the file as lm_eval wrote it, or move"),
+        ('{"resps": [[3]], "doc": {}}', f"field 'resps': no finding of {EXPOSURE}: "),
     ],
 )
 def test_names_file_and_line_that_hold_no_finding(tmp_path: Path, line: str, problem: str):
