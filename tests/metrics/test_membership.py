@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -140,3 +141,11 @@ def test_a_finding_is_read_as_it_is_written():
     assert membership_finding_from_json(found.to_json()) == found
     with pytest.raises(ValueError, match="scores"):
         membership_finding_from_json(found.to_json().replace('"scores": {', '"scores": {"x": "y", '))
+
+
+def test_a_finding_of_an_earlier_version_has_no_suspected_texts():
+    (finding, *_) = made(1, 1)
+    fields = json.loads(finding.to_json())
+    del fields["suspected"]
+    assert membership_finding_from_json(json.dumps(fields)) == finding
+    assert not [name for name in metrics([finding]) if "suspected" in name]

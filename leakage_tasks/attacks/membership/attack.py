@@ -21,13 +21,13 @@ AT_ONCE = 256
 
 @dataclass(frozen=True)
 class Inputs:
-    """The figures' sources besides the model: each is None if it is not available.
+    """The figures' sources besides the model: each is None or empty if it is not available.
 
     ``frequencies`` ``[V]`` are probabilities of tokens in the reference corpus. ``context`` are non-members that are
     read before a text.
     """
 
-    reference: ReadsTexts | None = None
+    references: Sequence[ReadsTexts] = ()
     context: CutText | None = None
     frequencies: FloatArray | None = None
     similar: Similar | None = None
@@ -83,7 +83,7 @@ def _records(
     nothing = [None] * len(texts)
     figures = reader.read(texts)
     lowered = _per_token(reader, [text.lower() for text in plain]) if "lowercase" in needs else nothing
-    reference = _totals(inputs.reference, plain) if inputs.reference and "reference" in needs else nothing
+    reference = _mean_totals(inputs.references, plain) if inputs.references and "reference" in needs else nothing
     after = nothing
     if inputs.context is not None and "context" in needs:
         after = reader.totals_after(inputs.context, texts).tolist()
@@ -112,8 +112,10 @@ def _whole(reader: ReadsTexts, texts: Sequence[str]) -> list[CutText]:
     return reader.cut(texts, reader.max_length or 1 << 30)
 
 
-def _totals(reader: ReadsTexts, texts: Sequence[str]) -> list[float]:
-    return [figures.total for figures in reader.read(_whole(reader, texts))]
+def _mean_totals(readers: Sequence[ReadsTexts], texts: Sequence[str]) -> list[float]:
+    """Return the log-likelihood in nats of each text, mean over the models."""
+    totals = [[figures.total for figures in reader.read(_whole(reader, texts))] for reader in readers]
+    return [float(mean) for mean in np.mean(totals, axis=0)]
 
 
 def _per_token(reader: ReadsTexts, texts: Sequence[str]) -> list[float]:

@@ -22,7 +22,9 @@ class MembershipRequest:
     tokens: int = declared(512, "maximum number of tokens read from the beginning of each text", minimum=2)
     k: int = declared(20, "share of a text's tokens that min-k and min-k++ use, in percent", minimum=1, maximum=100)
     reference: str | None = declared(
-        None, "causal model for the attack ratio", usual="the model without its adapter, if it has one"
+        None,
+        "causal model for the attack ratio, or several models, joined by colons",
+        usual="the model without its adapter, if it has one",
     )
     frequencies: str | None = declared(
         None, "reference corpus for the attack dc-pdd, to count tokens in: a file, a folder or hub:NAME"
@@ -40,6 +42,8 @@ class MembershipRequest:
     seed: int = declared(0, "random seed", of_model=True)
 
     def __post_init__(self) -> None:
+        if "" in self.references or len(set(self.references)) < len(self.references):
+            raise OptionError(f"reference={self.reference}: name each model once, joined by colons")
         names = self.attacks.split(":")
         if self.attacks in (AUTO, ALL):
             return
@@ -51,6 +55,11 @@ class MembershipRequest:
                 )
         if len(set(names)) < len(names):
             raise OptionError("attacks names an attack twice: name each once, joined by colons")
+
+    @property
+    def references(self) -> list[str]:
+        """The names of the reference models."""
+        return [] if self.reference is None else self.reference.split(":")
 
     @property
     def named(self) -> bool:

@@ -23,7 +23,7 @@ class TextRecord:
     lowered: float | None = None
     """Log-likelihood per token of the lower-cased text."""
     reference: float | None = None
-    """Log-likelihood of the text under the reference model."""
+    """Log-likelihood of the text under the reference model, mean over several."""
     after_context: float | None = None
     """Log-likelihood of the text after a context of non-members."""
     frequencies: FloatArray | None = None

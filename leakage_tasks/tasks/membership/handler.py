@@ -133,9 +133,10 @@ def _report(prepared: Prepared, tested: TestedTexts, first: bool, options: Membe
 def settings_hash(options: MembershipOptions, chat: Chat | None) -> str:
     """Return a SHA-256 of all settings that determine the scores of a text."""
     request = dataclasses.asdict(options.request)
-    for name in ("reference", "frequencies", "neighbours"):
+    for name in ("frequencies", "neighbours"):
         if request[name] is not None:
             request[name] = files_fingerprint(request[name])
+    request["reference"] = ":".join(map(files_fingerprint, options.request.references)) or None
     chat_json = None if chat is None else chat.to_json()
     return fingerprint({**request, "chat": chat_json, "version": __version__})
 

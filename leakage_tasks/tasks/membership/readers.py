@@ -59,11 +59,11 @@ def prepare(lm: LM, options: MembershipOptions, tested: TestedTexts, chat: Chat 
     tokens = _tokens_read(reader, options)
     texts = reader.cut(plain, tokens)
     request = options.request
-    reference = _reference(lm, options, reader, before, texts) if request.needs("reference") else None
-    attacks, not_run = _served(reader, options, reference is not None)
+    references = _references(lm, options, reader, before, texts) if request.needs("reference") else []
+    attacks, not_run = _served(reader, options, bool(references))
     needs = {need for attack in attacks for need in attack.needs}
     inputs = Inputs(
-        reference if "reference" in needs else None,
+        references if "reference" in needs else (),
         _context(reader, tested.context, tokens) if "context" in needs else None,
         _frequencies(options, reader) if "frequencies" in needs else None,
         _similar(request, lm) if "neighbours" in needs else None,
@@ -124,20 +124,20 @@ def _served(
     return attacks, not_run
 
 
-def _reference(
+def _references(
     lm: LM, options: MembershipOptions, reader: ReadsTexts, before: str | None, texts: Sequence[CutText]
-) -> ReadsTexts | None:
-    """Return the reader of the reference model: the named one, else the model without its adapter, else None."""
-    name = options.request.reference
-    if name is None:
+) -> list[CausalTextReader]:
+    """Return readers of the reference models: the named ones, else the model without its adapter, else none."""
+    if not options.request.references:
         base = reader.target.before_fine_tuning() if isinstance(reader, CausalTextReader) else None
-        return None if base is None else CausalTextReader(base, before)
+        return [] if base is None else [CausalTextReader(base, before)]
     dtype = lm.model.dtype if isinstance(lm, HFLM) else None
     device = getattr(lm, "device", "cpu")
-    target = load_causal_target(name, f"reference={name}", device, None, dtype)
-    reference = CausalTextReader(target, before)
-    _check_reads_texts(name, reference, texts)
-    return reference
+    references = []
+    for name in options.request.references:
+        references.append(CausalTextReader(load_causal_target(name, f"reference={name}", device, None, dtype), before))
+        _check_reads_texts(name, references[-1], texts)
+    return references
 
 
 def _check_reads_texts(name: str, reference: CausalTextReader, texts: Sequence[CutText]) -> None:

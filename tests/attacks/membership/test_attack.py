@@ -48,7 +48,7 @@ def scored(attacks, texts, **options):
     assert isinstance(reader, ReadsTexts)
     request = MembershipRequest(attacks=attacks, **options)
     inputs = Inputs(
-        Reader(), CutText("shots ", (1, 2)), np.full(128, 1 / 128), lambda text, number, seed: [text] * number
+        [Reader()], CutText("shots ", (1, 2)), np.full(128, 1 / 128), lambda text, number, seed: [text] * number
     )
     cut = reader.cut(texts, request.tokens)
     return score_texts(reader, cut, request.chosen(), request, inputs), reader.asked
@@ -80,7 +80,7 @@ def test_no_score_has_another_sign_than_membership():
 
     texts = ["Some Text of Letters"]
     request = MembershipRequest(attacks="loss:zlib:min-k:min-k++:dc-pdd:ratio", clip=1.0)
-    inputs = Inputs(Reader(), None, np.full(128, 1 / 128))
+    inputs = Inputs([Reader()], None, np.full(128, 1 / 128))
     found = []
     for shift in (0.0, 0.05):
         reader = Surer()

@@ -172,8 +172,11 @@ def test_scores_of_further_passes_are_those_of_the_formula(lm, folder):
     letters().save_pretrained(folder / "base")
     texts = [text.replace("t", "T") for text in sentences(0)]
     (folder / "members.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    other = tiny_gpt2(letters(), seed=4)
+    other.save_pretrained(folder / "other")
+    letters().save_pretrained(folder / "other")
     named = {"attacks": "ratio:recall:neighbourhood:lowercase", "shots": 2, "neighbour_number": 3, "tokens": 20}
-    results = evaluate(lm, folder, reference=str(folder / "base"), **named)
+    results = evaluate(lm, folder, reference=f"{folder / 'base'}:{folder / 'other'}", **named)
     context = context_of(folder, 19, **named)
     assert len(findings(results)) == len(texts) + len(sentences(1)) - 2
     assert not {text_of(found) for found in findings(results)} & set(shots_of(folder, **named))
@@ -181,7 +184,8 @@ def test_scores_of_further_passes_are_those_of_the_formula(lm, folder):
         text = (texts[found.text] if found.member else text_of(found))[:20]
         tokens = ids(text)
         own = bits_after(learnt(), start, tokens)
-        assert found.scores["ratio"] == pytest.approx((own - bits_after(base, start, tokens)) / len(tokens), abs=1e-4)
+        reference = np.mean([bits_after(each, start, tokens) for each in (base, other)])
+        assert found.scores["ratio"] == pytest.approx((own - reference) / len(tokens), abs=1e-4)
         recall = bits_after(learnt(), [*start, *context], tokens) / own
         assert found.scores["recall"] == pytest.approx(recall, abs=1e-4)
         near = [bits_after(learnt(), start, ids(other)) / len(ids(other)) for other in by_words(text, 3, 0)]

@@ -110,6 +110,7 @@ def test_texts_that_share_fewer_words_are_taken(write):
             OptionError,
             "without the attack ratio",
         ),
+        ({"members": "m", "nonmembers": "n", "reference": "a::b"}, OptionError, "reference=a::b: name each model once"),
         ({"members": "m", "nonmembers": "n", "k": 101}, OptionError, "k=101 must be 100 or less"),
         ({"members": "missing.jsonl", "nonmembers": "n.jsonl"}, OptionError, "missing.jsonl"),
     ],

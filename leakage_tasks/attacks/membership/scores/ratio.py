@@ -6,9 +6,9 @@ from leakage_tasks.attacks.membership.text_record import TextRecord
 
 @register_membership(
     "ratio",
-    "log of the likelihood ratio to the reference model, per token",
+    "log of the likelihood ratio to the reference model, per token; mean over several models",
     "reference",
-    passes="one of the reference model",
+    passes="one of each reference model",
 )
 def ratio(record: TextRecord) -> float:
     """Return the difference of the log-likelihoods in nats per token of the attacked model.
