@@ -14,13 +14,13 @@ from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer_context
 from leakage_tasks.attacks.redact import HidingSecrets
-from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash
+from leakage_tasks.canaries import Canary, manifest_hash
 from leakage_tasks.canaries.canary import attacker_view
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.canaries.sidecar import Sidecar, records_of
-from leakage_tasks.core.errors import LeakageError, ManifestError, TargetError
+from leakage_tasks.core.errors import ManifestError, TargetError
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.version import __version__
 from leakage_tasks.data.chat import USER_TURN
@@ -91,7 +91,7 @@ def answering(lm: LM) -> Answer:
 def _noise(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Noise:
     """Measure the rounding noise on a canary of the whole manifest, so that all processes use the same canary."""
     part = task_settings["known"]
-    example = example_of(manifest_of(task_settings) or canaries)
+    example = example_of(manifest_of(task_settings))
     canary = example if part is None or example in canaries else attacker_view(example, part)
     with HidingSecrets([canary]):
         around, (written,) = _in_chat(lm, task_settings, [canary])
@@ -315,22 +315,13 @@ def _copies_of_others(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter
 
 
 def _canaries_of(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any]) -> list[Canary]:
-    """Return the canaries of the documents, or the view of the attacker that ``known`` selects.
-
-    Secrets that the documents withhold are read from the manifest.
-    """
+    """Return the canaries of the documents, by id, or the view of the attacker that ``known`` selects."""
     manifest, part = task_settings["canaries"], task_settings["known"]
-    if all("secret" in doc for doc in docs):
-        return [canary_from_json(doc) for doc in docs]
-    if manifest is None:
-        raise LeakageError(
-            "a document does not contain its secret, which must be read from its manifest: pass canaries=…"
-        )
-    known = {canary.id: canary for canary in manifest_of(task_settings)}
-    missing = [doc["id"] for doc in docs if doc["id"] not in known]
+    by_id = {canary.id: canary for canary in manifest_of(task_settings)}
+    missing = [doc["id"] for doc in docs if doc["id"] not in by_id]
     if missing:
         raise ManifestError(
             f"{manifest}: changed during the run and lacks canary {missing[0]!r}: restore it and run again"
         )
-    resolved = [known[doc["id"]] for doc in docs]
-    return resolved if part is None else [attacker_view(canary, part) for canary in resolved]
+    canaries = [by_id[doc["id"]] for doc in docs]
+    return canaries if part is None else [attacker_view(canary, part) for canary in canaries]

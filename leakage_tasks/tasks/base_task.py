@@ -189,10 +189,12 @@ class LocalTask(HarnessTask):
         """
         return {self.DOCUMENTS: len(self.used)}
 
-    def note_attack(self, answer: str) -> None:
-        """Record the attack that produced an answer, and its access to the model."""
-        finding = json.loads(answer)
-        self._attacks.add((finding.get("attack") or finding["scheme"], finding["access"]))
+    def note_attack(self, finding: Any) -> None:
+        """Record the attack, or scheme of decoding, that produced a finding, and its access to the model.
+
+        ``finding`` is the parsed answer (:attr:`.Scoring.read`).
+        """
+        self._attacks.add((getattr(finding, "attack", "") or finding.scheme, finding.access))
 
     def attack_classes(self) -> set[AttackClass]:
         """Return the classes of the attacks that ran, which reports list next to the questions of authorities."""

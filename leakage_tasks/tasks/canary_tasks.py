@@ -69,7 +69,7 @@ class CanaryTask(LocalTask):
         self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(canaries)
-        self._shared_manifest = share_manifest(self.options.canaries, self._read, self._manifest)
+        self._shared_manifest = share_manifest(self.options.canaries, self._read or canaries, self._manifest)
         self._near = near_counts(self._read)
         self._preflight = PreflightSummary()
         if self.options.preflight is not None:
@@ -174,8 +174,9 @@ class CanaryTask(LocalTask):
 
     def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
         """Return the value of every metric for one canary; None if a metric does not apply to it."""
-        self.note_attack(answer)
-        values = self.SCORING.values(self.SCORING.read(answer), HEADLINE, self.task_settings, self._copies)
+        finding = self.SCORING.read(answer)
+        self.note_attack(finding)
+        values = self.SCORING.values(finding, HEADLINE, self.task_settings, self._copies)
         if self.built_in:
             return {
                 name: value for name, value in values.items() if name.startswith("control_") or name == "n_controls"

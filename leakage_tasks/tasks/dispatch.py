@@ -61,17 +61,17 @@ def _alone(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:
     groups: dict[str, list[Instance]] = {}
     for request in {id(request): request for request in requests}.values():
         groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
-    optional = [text for text in groups if _task_settings(text)[1]]
+    optional = [text for text, group in groups.items() if group[0].args[1].get("optional")]
     answers: dict[int, Any] = {}
     reasons: dict[str, str | None] = {}
     for text, group in groups.items():
-        group_answers, reasons[text] = _try_group(text, group, answer)
+        group_answers, reasons[text] = _try_group(group, answer)
         answers |= {
             id(request): one_answer for request, one_answer in zip(group, group_answers, strict=reasons[text] is None)
         }
     for text, never in zip(optional, share_failures(lm, [reasons[text] for text in optional]), strict=True):
         if never is not None:
-            answers |= dict.fromkeys(map(id, groups[text]), _null_answer(text, groups[text][0], never))
+            answers |= dict.fromkeys(map(id, groups[text]), _null_answer(groups[text][0], never))
     return [answers[id(request)] for request in requests]
 
 
@@ -81,7 +81,7 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
         processes.part = str(number)
         indices = range(len(group)) if sharing.by_attack else range(processes.rank, len(group), processes.size)
         started = time.monotonic()
-        own_answers, reason = _try_group(text, [group[index] for index in indices], answer) if indices else ([], None)
+        own_answers, reason = _try_group([group[index] for index in indices], answer) if indices else ([], None)
         worked = time.monotonic() - started
         merged_answers, never = merged(processes, own_answers, indices, reason, sharing)
         done = len(own_answers) - own_answers.count(None)
@@ -94,7 +94,7 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
             processes.waited,
         )
         if never is not None:
-            merged_answers = dict.fromkeys(range(len(group)), _null_answer(text, group[0], never))
+            merged_answers = dict.fromkeys(range(len(group)), _null_answer(group[0], never))
         answers |= {
             (text, request.task_name, request.doc_id): merged_answers[index] for index, request in enumerate(group)
         }
@@ -103,22 +103,17 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
     ]
 
 
-def _task_settings(text: str) -> tuple[dict[str, Any], bool]:
-    """Parse the task settings; return them, and True if the group is optional."""
-    task_settings = json.loads(text)
-    return task_settings, task_settings.pop("optional", False)
-
-
-def _null_answer(text: str, first: Instance, never: Unanswered) -> str:
+def _null_answer(first: Instance, never: Unanswered) -> str:
     """Return the null answer to a request. One process logs the reason, unless it was logged before."""
-    if never.first and FIELD not in _task_settings(text)[0]:
+    if never.first and FIELD not in first.args[1]:
         log.warning("leakage: %s is null: %s", first.task_name, never.reason)
     return null_result(never.reason)
 
 
-def _try_group(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
+def _try_group(group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
     """Try to answer a group: return the answers, or the reason why it has no answers."""
-    task_settings, optional = _task_settings(text)
+    task_settings = dict(group[0].args[1])
+    optional = task_settings.pop("optional", False)
     if FIELD in task_settings:
         return (), task_settings[FIELD]
     try:

@@ -78,14 +78,15 @@ class TextTask(LocalTask):
         columns have few metrics and keep all.
         """
         column, text = (HEADLINE, answer) if isinstance(answer, str) else answer
+        finding = self.SCORING.read(text)
         if column == HEADLINE:  # Every column is read from equal answers.
-            self.note_attack(text)
-        values = self.column_values(doc, column, text)
+            self.note_attack(finding)
+        values = self.column_values(doc, column, finding)
         return self.in_rows(values) if column == HEADLINE and self.options.rows != "all" else values
 
-    def column_values(self, doc: Document, column: str, text: str) -> dict[str, Any]:
-        """Return all values of a document in a column; ``text`` is its finding as JSON."""
-        return self.SCORING.values(self.SCORING.read(text), column, self.options.given, {})
+    def column_values(self, doc: Document, column: str, finding: Any) -> dict[str, Any]:
+        """Return all values of a document in a column from its finding, as the scoring reads it."""
+        return self.SCORING.values(finding, column, self.options.given, {})
 
     def protocol(self) -> dict[str, Any]:
         """Return the hashes of the data, and the options that two comparable runs must share."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from leakage_tasks.attacks.membership.blind.scores import blind_scores
-from leakage_tasks.attacks.membership.finding import membership_finding_from_json
+from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.membership.registry import MEMBERSHIP_ATTACKS
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
@@ -91,9 +91,8 @@ class Membership(TextTask):
         rows = super().values_of(doc, answer)
         return {name: Unlogged(value) if isinstance(value, tuple | dict) else value for name, value in rows.items()}
 
-    def note_attack(self, answer: str) -> None:
-        """Record each attack of an answer with its access to the model, and the attacks that do not run."""
-        finding = membership_finding_from_json(answer)
+    def note_attack(self, finding: MembershipFinding) -> None:
+        """Record each attack of a text with its access to the model, and the attacks that do not run."""
         self._attacks |= {(name, MEMBERSHIP_ATTACKS[name].access) for name in finding.scores}
         self._not_run |= finding.not_run
 

@@ -5,6 +5,7 @@ A document is the id of a pair. Neither document nor request holds a token, beca
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -108,12 +109,17 @@ class SuffixExtraction(TextTask):
             self.columns = {name: read for name, read in self.columns.items() if name not in gone}
         super().apply_filters()
 
-    def column_values(self, doc: Document, column: str, text: str) -> dict[str, Any]:
+    def note_attack(self, finding: str) -> None:
+        """Record the scheme of decoding of an answer, and its access to the model."""
+        data = json.loads(finding)
+        self._attacks.add((data["scheme"], data["access"]))
+
+    def column_values(self, doc: Document, column: str, finding: str) -> dict[str, Any]:
         """Return all values of a pair in a column; all None if the pair was left out."""
-        values = super().column_values(doc, column, text)
+        values = super().column_values(doc, column, finding)
         if column == HEADLINE and self.options.guesses is not None:
-            reading = selected_view(text, column, self.options.given)
-            guess = text.guess if isinstance(text, Answer) else None
+            reading = selected_view(finding, column, self.options.given)
+            guess = finding.guess if isinstance(finding, Answer) else None
             values[GUESSES_WRITTEN.name] = _guess(doc["place"], reading, guess)
         return values
 
