@@ -178,7 +178,7 @@ def _sources(path: Path) -> list[Path]:
         return [path]
     files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".txt" and file.is_file())
     if not files:
-        raise OptionError(f"--from-text {path}: a folder without .txt files that 'datasets' did not save: name another")
+        raise OptionError(f"--from-text {path}: a folder without .txt files or a saved data set: name another")
     return files
 
 

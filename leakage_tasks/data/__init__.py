@@ -58,7 +58,7 @@ def format_of(path: Path) -> Format:
         for kind in FORMATS.values():
             if kind.holds(path):
                 return kind()
-        raise PlantingError(f"{path}: a folder that 'datasets' (save_to_disk) did not save: expected {_expected()}")
+        raise PlantingError(f"{path}: a folder with no data in it that can be read: expected {_expected()}")
     if not path.exists():
         hub = f", or write hub:{path} for a data set of the hub" if _MAYBE_HUB.fullmatch(str(path)) else ""
         raise PlantingError(f"{path}: no such file: check the path{hub}")

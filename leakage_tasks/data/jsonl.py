@@ -132,10 +132,13 @@ def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield number, row
         except LineError as bad:
             error = bad.error
+            where = f"{source}:{bad.number}"
+            if isinstance(error, UnicodeDecodeError):
+                raise PlantingError(f"{where}: not UTF-8: save the file as UTF-8 first") from None
             reason = (
                 json_fault(error).reason if isinstance(error, json.JSONDecodeError) else "beyond the parser's limits"
             )
-            raise PlantingError(f"{source}:{bad.number}: not JSON ({reason}): fix the line") from None
+            raise PlantingError(f"{where}: not JSON ({reason}): fix the line") from None
 
 
 def _without_mark(lines: Iterable[bytes]) -> Iterator[bytes]:

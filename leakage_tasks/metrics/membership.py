@@ -102,7 +102,9 @@ def _counts() -> list[Row]:
     return [
         members.row(number(lambda finding: finding.member), count, in_table=True),
         others.row(number(lambda finding: not finding.member), count, in_table=True),
-        MetricSpec("n_reported", "texts of the reported half").row(number(lambda finding: not finding.chooses), count),
+        MetricSpec("n_reported", "texts of the reported half").row(
+            number(lambda finding: not finding.chooses), count, in_table=True
+        ),
         MetricSpec("n_reported_members", "members of the true positive rates").row(
             number(lambda finding: finding.member and not finding.chooses), count
         ),

@@ -217,9 +217,7 @@ def suffix_metrics(wrong: int | None = None, controls: bool = False) -> list[Row
     if there are pairs that the model never saw. Raises OptionError for an invalid ``wrong``.
     """
     rows = [*_guesses(wrong), *_probabilities(), *near_rows(DRAWS), *_beyond_base(), *_effort()]
-    documents = MetricSpec("n_documents", "documents; a pair that is not cut from text is one").row(
-        by_document(one, False), document_count, _headline
-    )
+    documents = MetricSpec("n_documents", "documents").row(by_document(one, False), document_count, _headline)
     every = [*(_with_control_metrics(rows) if controls else rows), documents]
     return [*_with_table(every), *cost_rows(controls, _headline)]
 

@@ -116,9 +116,10 @@ def _read(source: DocumentSource, state: FileStates) -> SampledWindows:
             f"{source.offset} (prefix={source.prefix}, suffix={source.suffix}): lower them, or give longer documents"
         )
     if windows.documents < 2:
+        equal = f" ({windows.repeated:,} are repetitions)" if windows.repeated else ""
         raise OptionError(
-            f"{source.data}: only one document is long enough, and intervals by document need two or more: give one "
-            "document per row or per file, or use suffix_extraction, which counts windows"
+            f"{source.data}: only one document is long enough{equal}, and intervals by document need two or more: give "
+            "one document per row or per file, or use suffix_extraction, which counts windows"
         )
     return replace(windows, pairs=with_exchanged(windows.pairs, source.seed))
 

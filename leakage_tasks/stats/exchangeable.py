@@ -20,7 +20,8 @@ from leakage_tasks.stats.intervals import LEVEL
 Shard = tuple[float, tuple[float, ...]]
 """Log-likelihoods of consecutive items: in their canonical order, and in random orders."""
 ENUMERATED = 100_000
-"""Maximum number of combinations of orders for which :func:`order_p` enumerates all of them."""
+"""Maximum number of combinations of the orders of half of the shards for which :func:`order_p` enumerates all
+combinations."""
 DRAWS = 99_999
 """Number of combinations that are drawn if there are more."""
 _ROUNDING = 1e-12
@@ -37,9 +38,10 @@ def order_p(shards: Sequence[Shard]) -> float:
 
     The statistic is the sum of the log-likelihoods. If the model does not know the order, the canonical order has in
     each shard each rank among the shard's orders with equal probability, independently of the other shards. All
-    combinations of orders are enumerated if there are up to :data:`ENUMERATED`, otherwise :data:`DRAWS` are drawn with
-    a fixed seed and the p-value is (1 + number at least as likely) / (draws + 1). For one shard the result equals
-    :func:`permutation_p`. It does not depend on the order of the shards. Raises ValueError without shards.
+    combinations of orders are counted if each half of the shards has up to :data:`ENUMERATED`, otherwise :data:`DRAWS`
+    are drawn with a fixed seed and the p-value is (1 + number at least as likely) / (draws + 1). For one shard the
+    result equals :func:`permutation_p`. It does not depend on the order of the shards. Raises ValueError without
+    shards.
     """
     if not shards:
         raise ValueError("no shards")
@@ -51,14 +53,22 @@ def _order_p(shards: tuple[Shard, ...]) -> float:
     # Only differences matter; without a common part, sums keep more digits.
     rows = [np.array([canonical, *sorted(shuffled)]) - canonical for canonical, shuffled in shards]
     tolerance = -_ROUNDING * sum(max(1.0, abs(canonical)) for canonical, _ in shards)
-    if combinations(shards) <= ENUMERATED:
-        sums = np.zeros(1)
-        for row in rows:
-            sums = np.add.outer(sums, row).ravel()
-        return float((sums >= tolerance).mean())
+    halves = shards[::2], shards[1::2]
+    if max(map(combinations, halves)) <= ENUMERATED:
+        first, second = _sums(rows[::2]), np.sort(_sums(rows[1::2]))
+        number = len(first) * len(second)
+        return float((number - np.searchsorted(second, tolerance - first).sum()) / number)
     generator = np.random.default_rng(0)
     sums = sum((row[generator.integers(len(row), size=DRAWS)] for row in rows), np.zeros(DRAWS))
     return float((1 + (sums >= tolerance).sum()) / (DRAWS + 1))
+
+
+def _sums(rows: Sequence[FloatArray]) -> FloatArray:
+    """Return the sum of one entry of each row, for all combinations of entries."""
+    sums = np.zeros(1)
+    for row in rows:
+        sums = np.add.outer(sums, row).ravel()
+    return sums
 
 
 def combinations(shards: Sequence[Shard]) -> float:

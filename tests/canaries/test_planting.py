@@ -241,7 +241,7 @@ def test_unusable_sources(tmp_path: Path, manifest: Path) -> None:
     for name, message in (
         ("in.doc", "unknown kind of file '.doc': expected .arrow, .conll, .csv, .jsonl"),
         ("in", "unknown kind of file ''"),
-        ("folder", "a folder that 'datasets' (save_to_disk) did not save"),
+        ("folder", "a folder with no data in it that can be read"),
         ("none.txt", "no such file"),
     ):
         assert message in attempt(tmp_path, manifest, tmp_path / name, tmp_path / ("out" + Path(name).suffix))

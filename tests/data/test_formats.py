@@ -14,6 +14,7 @@ import pytest
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.data.chat import USER_TURN
+from leakage_tasks.data.jsonl import objects
 
 CLASSES = ["calm", "joy", "rage"]
 Rows = list[dict[str, Any]]
@@ -318,6 +319,12 @@ def test_damaged_jsonl(tmp_path: Path, manifest: Path, content: str, message: st
     source = tmp_path / "in.jsonl"
     source.write_text(content)
     assert message in attempt(manifest, source, tmp_path / "out.jsonl")
+
+
+def test_jsonl_in_another_encoding_is_refused_as_such(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes('{"text": "a"}\n{"text": "b"}\n'.encode("utf-16"))
+    with pytest.raises(PlantingError, match=r"in\.jsonl:1: not UTF-8: save the file as UTF-8 first"):
+        list(objects(tmp_path / "in.jsonl"))
 
 
 def test_jsonl_rows_are_kept_byte_for_byte(tmp_path: Path, manifest: Path) -> None:

@@ -116,5 +116,11 @@ def test_an_exchanged_suffix_is_of_another_document(documents: list[int], seed: 
 
 def test_a_text_split_into_blocks_is_one_document(source: DocumentSource, tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("\n".join(["line of text"] * 9000))
-    with pytest.raises(OptionError, match="only one document is long enough"):
+    with pytest.raises(OptionError, match="only one document is long enough,"):
         read_windows(replace(source, data=str(tmp_path / "long.txt")))
+
+
+def test_repetitions_of_one_document_are_counted_in_the_error(source: DocumentSource, tmp_path: Path) -> None:
+    write(tmp_path / "equal.jsonl", [max(TEXTS, key=len)] * 5)
+    with pytest.raises(OptionError, match=r"long enough \(4 are repetitions\)"):
+        read_windows(replace(source, data=str(tmp_path / "equal.jsonl")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -30,6 +31,15 @@ def test_all_combinations_of_orders_are_counted(shards):
     assert combinations(shards) == pytest.approx(math.prod(1 + len(shuffled) for _, shuffled in shards))
 
 
+def test_millions_of_combinations_are_counted_exactly():
+    rows = np.random.default_rng(5).integers(0, 12, (10, 7))
+    counts = [np.bincount(row, minlength=12) for row in rows]
+    sums = functools.reduce(np.convolve, counts)  # number of combinations for each sum
+    expected = sums[rows[:, 0].sum() :].sum() / 7**10
+    shards = [(float(own), tuple(map(float, rest))) for own, *rest in rows.tolist()]
+    assert order_p(shards) == pytest.approx(expected, rel=1e-12)
+
+
 @given(COSTS, st.lists(COSTS, min_size=1, max_size=30))
 def test_one_sequence_has_the_published_p(own, shuffled):
     expected = (1 + len([value for value in shuffled if not value < own])) / (len(shuffled) + 1)
@@ -48,7 +58,7 @@ def test_drawn_combinations_agree_with_all_of_them(monkeypatch):
     generator = np.random.default_rng(1)
     shards = [(float(own), tuple(rest)) for own, *rest in generator.normal(size=(4, 9)) + 0.1]
     exact = by_hand(shards)
-    monkeypatch.setattr(exchangeable, "ENUMERATED", 100)
+    monkeypatch.setattr(exchangeable, "ENUMERATED", 50)
     exchangeable._order_p.cache_clear()
     assert order_p(shards) == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / exchangeable.DRAWS))
     assert order_p(shards) != exact

@@ -238,7 +238,10 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
     """Describe one known entry; raises KeyError for an unknown entry, other errors for a value of an odd form."""
     match name:
         case "planted":
-            return f"{int(value):,} canaries planted{_by_copies(tested.get('repetitions'))}"
+            what = "secrets of the training text" if _is_natural(tested) else "canaries planted"
+            return f"{int(value):,} {what}{_by_copies(tested.get('repetitions'))}"
+        case "planting" if value == "none" and _is_natural(tested):
+            return "nothing was added to the training text"
         case "planting" if value == "proven":
             return f"planting proven by {tested['planted_data']} (SHA-256 {tested['planted_sha256'][:12]}…)"
         case "planting":
@@ -294,6 +297,10 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
 
 def _corpus(name: str) -> str:
     return "the training text" if name.startswith("corpus") else "control text, which the model never saw"
+
+
+def _is_natural(tested: Mapping[str, Any]) -> bool:
+    return tested.get("kinds") == ["natural"]
 
 
 def _by_copies(copies: Any) -> str:

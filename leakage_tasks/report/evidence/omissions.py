@@ -18,8 +18,8 @@ from leakage_tasks.tasks.options import TASKS
 
 NOT_REQUESTED = "not requested in this run"
 _MANIFEST = "canaries"
-_FILES = {_MANIFEST: "canaries.jsonl"}
-"""Names of files in commands, by option; other options get a placeholder."""
+_VALUES = {_MANIFEST: "canaries.jsonl", "of": "TASK"}
+"""Values of options in commands; other options get a placeholder for a file."""
 
 
 def omissions_of(run: Run) -> Iterator[Omission]:
@@ -70,7 +70,7 @@ def command_for(run: Run, task: str, attack: str = "") -> str:
     """Return a command that runs ``task`` on the model of ``run``, with placeholders for data."""
     options = TASKS.get(task, {})
     wanted = [name for name, option in options.items() if option.required] or [_MANIFEST] * (_MANIFEST in options)
-    settings = [f"{name}={_FILES.get(name, 'FILE')}" for name in wanted] + ([f"attack={attack}"] if attack else [])
+    settings = [f"{name}={_VALUES.get(name, 'FILE')}" for name in wanted] + ([f"attack={attack}"] if attack else [])
     words = ["lm_eval", *map(quoted, _model(run)), "--tasks", quoted(task)]
     words += ["--metadata", ",".join(settings)] if settings else []
     return " ".join([*words, "--output_path", "results", "--log_samples"])

@@ -83,7 +83,7 @@ def _measurement(path: Path) -> Iterator[Fact]:
     config = data.get("config") or {}
     date = data.get("date")
     if isinstance(date, int | float) and date > 0:
-        yield Fact("Written", f"{datetime.fromtimestamp(date, UTC):%Y-%m-%d %H:%M:%S} UTC")
+        yield Fact("Started", f"{datetime.fromtimestamp(date, UTC):%Y-%m-%d %H:%M:%S} UTC")
     if (seconds := _seconds(data.get("total_evaluation_time_seconds"))) is not None:
         yield Fact("Duration", f"{seconds:,.0f} seconds")
     yield Fact("Seeds", ", ".join(f"{name} {_shown(config.get(name, usual))}" for name, usual in SEEDS.items()))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.card.sentences import EXTRAPOLATED, LOWER_BOUND, UPPER_BOUND, sentence
+from leakage_tasks.report.card.sentences import EXTRAPOLATED, LOWER_BOUND, UPPER_BOUND, describe_tested, sentence
 from leakage_tasks.report.load.results import read_runs
 from tests.report.made import leaking, results, tiered, write
 
@@ -66,6 +66,13 @@ def test_the_pooled_figure_says_how_often_canaries_were_planted_and_their_share_
 )
 def test_the_kind_of_canary_is_said(tmp_path: Path, kinds: list[str], said: str) -> None:
     assert f"({said})" in sentences(tmp_path, tiered(), kinds=kinds)["canary_exposure/exposure_x1"]
+
+
+def test_natural_secrets_are_not_called_planted() -> None:
+    tested = {"planted": 8, "planting": "none", "kinds": ["natural"], "repetitions": {"1": 8}}
+    words = describe_tested(tested)
+    assert words.startswith("8 secrets of the training text (8 of them once); nothing was added to the training text")
+    assert describe_tested({**tested, "kinds": ["random"]}).startswith("8 canaries planted (8 of them once); nothing")
 
 
 @pytest.mark.parametrize(

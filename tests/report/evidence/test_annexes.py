@@ -88,6 +88,7 @@ def test_a_class_without_figures_is_not_tested_with_the_command_that_would(evide
     assert asked.figures == (NOT_TESTED,)
     assert asked.command.startswith("lm_eval --model hf --model_args pretrained=models/one --tasks memorization ")
     assert "--metadata data=FILE" in asked.command
+    assert "--metadata of=TASK" in omission(evidence, "contamination_test").command
 
 
 def test_a_class_of_attacks_for_other_models_says_so(evidence: Evidence):

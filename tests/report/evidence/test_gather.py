@@ -63,7 +63,7 @@ def test_the_protocol_describes_model_machine_and_seeds(evidence: Evidence):
     assert file["CPU cores"] == "2"
     assert file["Duration"] == "12 seconds"
     assert file["Seeds"] == "random_seed 7, numpy_seed 1234, torch_seed 1234, fewshot_seed 1234"
-    assert file["Written"] == "1970-01-01 00:00:01 UTC"
+    assert file["Started"] == "1970-01-01 00:00:01 UTC"
     assert file["Command"].startswith("lm_eval --model hf --model_args pretrained=models/one ")
 
 

@@ -294,6 +294,7 @@ def test_the_hash_of_settings_tells_runs_apart_that_differ(data):
         ({"confidence": "loss"}, OptionError, "confidence is 'loss'"),
         ({"prefix_length": 9}, OptionError, "its prefix has 8 tokens, prefix_length=9 needs more"),
         ({"prefix_lengths": "2,x"}, OptionError, "expected whole numbers, as in prefix_lengths=10:20:30"),
+        ({"prefix_lengths": -2.0}, OptionError, "-2"),
         ({"split": "dev"}, OptionError, "^split='dev' is unknown: use train, validation, test or all$"),
         ({"confidence": "trained"}, OptionError, "split=all holds the pairs that the trained confidence is fitted on"),
         ({"sample": 3}, OptionError, "did you mean 'samples'"),
