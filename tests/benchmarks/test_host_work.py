@@ -27,27 +27,6 @@ def test_passes_and_rows_equal_those_of_the_meter():
     assert (spent.passes, spent.rows) == (seen.passes, seen.rows)
 
 
-@pytest.mark.slow
-def test_findings_of_a_hundred_canaries_are_complete_one_after_another():
-    """A third are complete at half of the rows; if attacks are joined until requests fill two passes, 26 % are. Then a
-    pass has as many rows: 1,127."""
-    lm, full = harness_model("llama", 2048, "cpu"), 2048
-    target, read, ended_at = as_target(lm), [0], []
-    target.pass_rows.tuned.rows, target.pass_rows.tuned.note = full, lambda rows, seconds: None
-
-    def on_rows(_, rows):
-        read[0] += rows
-
-    def done(_, finding):
-        ended_at.append(read[0])
-
-    canaries = canaries_of(100, source=False)
-    with host_work.timed(lm.model) as spent:
-        run_attack("exposure", target, canaries, budget=3000, on_rows=on_rows, done=done)
-    assert sum(rows <= read[0] / 2 for rows in ended_at) >= len(canaries) / 3
-    assert spent.rows / spent.passes >= 0.95 * 1127
-
-
 def test_learned_secrets_have_a_low_rank():
     lm = harness_model("llama", 64, "cpu")
     host_work.sharpen(lm)
