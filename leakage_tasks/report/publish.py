@@ -115,7 +115,7 @@ def verify_report(
     from leakage_tasks.report.evidence.verify import verify
 
     files = Files(_path(results), _path(model), _path(manifest), tuple(map(Path, data)))
-    return verify(path, files)
+    return verify(path, files).outcomes
 
 
 def _path(path: str | Path | None) -> Path | None:

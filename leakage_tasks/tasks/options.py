@@ -101,6 +101,15 @@ for _name in ("canary_exposure", "canary_extraction"):
     TASKS.register(_name, CANARY_OPTIONS, Options)
 
 
+def as_for_canaries(name: str) -> Any:
+    """Return a dataclass field that declares an option as the canary tasks do."""
+    like = CANARY_OPTIONS[name]
+    return declared(
+        like.default, like.help, affects_results=like.affects_results, type=like.type, choices=like.choices,
+        usual=like.usual,
+    )  # fmt: skip
+
+
 def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     """Return the options for ``task``: the general options, overridden by those under its own name.
 

@@ -214,17 +214,7 @@ class Lookahead:
         return self._pools_of(columns, trees)
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float | FloatArray) -> FloatArray:
-        """Return the proposal's probabilities of the children.
-
-        Args:
-            explorer: The search tree.
-            nodes: n nodes.
-            children: Their m children, all up to ``bound``.
-            bound: Cost of the secret in bits, or that of each child ``[m]``.
-
-        Returns:
-            Each child's share of the expected cheap completions below its node, ``[m]``.
-        """
+        """Return each child's share of the expected low-cost completions below its node, ``[m]``."""
         trees = self._trees(nodes)
         mass = self.expected(children, bound, trees if trees is None else trees[children.parents])
         total = np.bincount(children.parents, weights=mass, minlength=len(nodes))[children.parents]

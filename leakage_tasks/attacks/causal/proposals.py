@@ -45,17 +45,7 @@ class Power:
     power: float
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float | FloatArray) -> FloatArray:
-        """Return the children's shares of the model's probabilities to this power.
-
-        Args:
-            explorer: The search tree.
-            nodes: n nodes.
-            children: Their m children, all up to ``bound``.
-            bound: Cost of the secret in bits, or that of each child ``[m]``.
-
-        Returns:
-            The probability of each child among its siblings, ``[m]``.
-        """
+        """Return the children's shares of the model's probabilities to this power, ``[m]``."""
         return shares(np.exp2(self.power * above_lowest(nodes, children)), children.parents, len(nodes))
 
 

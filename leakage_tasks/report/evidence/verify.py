@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from leakage_tasks.core.errors import LeakageError, ResultsError
 from leakage_tasks.core.inputs import parse_json, read_bytes
@@ -32,7 +33,14 @@ _FROM_REGISTRIES = ("omissions", "annexes")
 """Parts that also depend on the installed tasks and attacks."""
 
 
-def verify(path: str | Path, files: Files = NO_FILES) -> list[Verification]:
+class Verified(NamedTuple):
+    """Outcomes of the checks of a report, and notes on all that no check covers."""
+
+    outcomes: list[Verification]
+    notes: list[str]
+
+
+def verify(path: str | Path, files: Files = NO_FILES) -> Verified:
     """Check a report against itself and against files.
 
     Args:
@@ -40,7 +48,8 @@ def verify(path: str | Path, files: Files = NO_FILES) -> list[Verification]:
         files: The files to compare with the report's hashes; results are also read, and their figures compared.
 
     Returns:
-        One outcome per check. A report whose record cannot be read has no further outcomes.
+        One outcome per check, with notes on the hashes that no given file checks and on the limits of every
+        verification. A report whose record cannot be read has no further outcomes and no notes.
 
     Raises:
         ResultsError: If the file is no report, or a given file cannot be checked.
@@ -55,10 +64,9 @@ def verify(path: str | Path, files: Files = NO_FILES) -> list[Verification]:
     checks = [Verification(True, f"{words}, as printed") if printed == computed else Verification(False, fault)]
     try:
         evidence = evidence_from_json(parse_json(record))
-    except WrongField as error:
-        return [*checks, Verification(False, f"record: field {printable(str(error))}: the record was edited")]
-    except ValueError:
-        return [*checks, Verification(False, "record: not JSON: the record was edited")]
+    except (WrongField, ValueError) as error:
+        fault = f"field {printable(str(error))}" if isinstance(error, WrongField) else "not JSON"
+        return Verified([*checks, Verification(False, f"record: {fault}: the record was edited")], [])
     code = this_code()
     same = (code.version, code.sources) == (evidence.code.version, evidence.code.sources)
     checks.append(_page(evidence, record, text, same))
@@ -68,7 +76,8 @@ def verify(path: str | Path, files: Files = NO_FILES) -> list[Verification]:
         checks += list(model_outcomes(evidence, files.model))
     if files.manifest is not None:
         checks.append(manifest_outcome(evidence, files.manifest))
-    return [*checks, *(data_outcome(evidence, data) for data in files.data)]
+    checks += [data_outcome(evidence, data) for data in files.data]
+    return Verified(checks, [*_unchecked(evidence, files), NOT_PROVEN])
 
 
 def _read(path: Path) -> str:
@@ -140,19 +149,16 @@ def _part(evidence: Evidence, name: str) -> object:
     return tuple(group for group in value if group.title != "Self-test") if name == "protocol" else value
 
 
-def unchecked(evidence_path: str | Path, files: Files) -> list[str]:
-    """Return notes on the hashes that no given file checks, and on the limits of every verification."""
-    record = record_in(_read(Path(evidence_path)))
-    evidence = evidence_from_json(parse_json(record or "{}"))
+def _unchecked(evidence: Evidence, files: Files) -> list[str]:
+    """Return notes on the hashes that no given file checks."""
     options = {
         RESULTS: ("--results", files.results),
         MODEL: ("--model", files.model),
         MANIFEST: ("--manifest", files.manifest),
         PLANTED: ("--data", files.data or None),
     }
-    notes = [
+    return [
         f"not checked: {kind} (give {option})"
         for kind, (option, path) in options.items()
         if path is None and of_kind(evidence.hashes, kind)
     ]
-    return [*notes, NOT_PROVEN]

@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.harness.benchmark import load_benchmark
 from leakage_tasks.tasks.contamination.items import Items, read_items
-from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, typed_options
+from leakage_tasks.tasks.options import TASKS, as_for_canaries, typed_options
 
 TASK = "contamination_test"
 
@@ -53,9 +53,9 @@ class ContaminationOptions:
         "its tokens; 0 leaves it out",
         minimum=0,
     )
-    rows: Literal["brief", "all"] = declared("brief", CANARY_OPTIONS["rows"].help, affects_results=False)
-    resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
-    model_id: str | None = declared(None, CANARY_OPTIONS["model_id"].help, affects_results=False)
+    rows: Literal["brief", "all"] = as_for_canaries("rows")
+    resume: str | None = as_for_canaries("resume")
+    model_id: str | None = as_for_canaries("model_id")
 
     def read(self) -> Items:
         """Return the items of the benchmark. Raises OptionError if they cannot be read."""

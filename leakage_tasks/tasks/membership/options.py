@@ -13,7 +13,7 @@ from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs.documents import DocumentSource
 from leakage_tasks.pairs.source import PAIR_OPTIONS
 from leakage_tasks.tasks.membership.texts import TestedTexts, TextSource, read_tested
-from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, own_options, typed_options
+from leakage_tasks.tasks.options import TASKS, as_for_canaries, own_options, typed_options
 
 TASK = "membership"
 SPLIT = options_of(DocumentSource)["split"]
@@ -45,12 +45,10 @@ class MembershipOptions:
     )
     text_column: str = declared("text", PAIR_OPTIONS["text_column"].help)
     split: str = declared(SPLIT.default, SPLIT.help, usual=SPLIT.usual)
-    rows: Literal["brief", "all"] = declared("brief", CANARY_OPTIONS["rows"].help, affects_results=False)
-    resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
-    model_id: str | None = declared(None, CANARY_OPTIONS["model_id"].help, affects_results=False)
-    memory: int | None = declared(
-        None, CANARY_OPTIONS["memory"].help, affects_results=False, type=object, usual=CANARY_OPTIONS["memory"].usual
-    )
+    rows: Literal["brief", "all"] = as_for_canaries("rows")
+    resume: str | None = as_for_canaries("resume")
+    model_id: str | None = as_for_canaries("model_id")
+    memory: int | None = as_for_canaries("memory")
 
     def tested(self) -> TestedTexts:
         """Return the texts of the run. Raises OptionError if they are not usable."""

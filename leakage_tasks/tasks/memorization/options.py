@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, replace
-from itertools import chain, zip_longest
 from typing import Any, Literal
 
 from leakage_tasks.attacks.suffix.confidences import FREQUENCY
@@ -18,7 +17,7 @@ from leakage_tasks.pairs.documents import GRAM, DocumentSource, SampledWindows, 
 from leakage_tasks.pairs.source import Source
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, options_with_data
+from leakage_tasks.tasks.options import TASKS, as_for_canaries, options_with_data
 from leakage_tasks.tasks.suffix.options import GUESSES, SUFFIX_OPTIONS, SuffixOptions
 
 TASK = "memorization"
@@ -47,7 +46,7 @@ class MemorizationSettings:
         None, "lengths n of inclusion_rate_n, at most the length of the suffix", usual=f"{LENGTH}, at most suffix"
     )
     distance: Literal["tokens", "characters"] = declared("tokens", "unit of the edit distance of memorized_approximate")
-    rows: Literal["brief", "all"] = declared("brief", CANARY_OPTIONS["rows"].help, affects_results=False)
+    rows: Literal["brief", "all"] = as_for_canaries("rows")
 
 
 MEMORIZATION_OPTIONS = TASKS.register(
@@ -100,11 +99,6 @@ class MemorizationOptions(SuffixOptions):
         """Return the windows of the controls, with negative ids; empty without controls."""
         controls = self.sampled_controls()
         return () if controls is None else tuple(replace(pair, id=-1 - pair.id) for pair in controls.pairs)
-
-    def attacked(self) -> tuple[Pair, ...]:
-        """Return windows and controls alternately, so that a subset has both."""
-        both = zip_longest(self.tested(), self.unseen())
-        return tuple(pair for pair in chain.from_iterable(both) if pair is not None)
 
     def check_tokens(self, target: DrawsSuffixes, pairs: Sequence[Pair]) -> None:
         """Raise OptionError if nearly all of some windows change when they are decoded and tokenized again.

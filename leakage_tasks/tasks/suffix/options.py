@@ -19,7 +19,7 @@ from leakage_tasks.pairs.pair import ALL, EmptySplit
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
-from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, options_with_data
+from leakage_tasks.tasks.options import TASKS, as_for_canaries, options_with_data
 
 TASK = "suffix_extraction"
 VALIDATION = 500
@@ -57,15 +57,9 @@ class SuffixOptions:
     guesses: str | None = declared(None, "CSV file to write the guesses to, in the format of the challenge")
     reveal: bool = declared(False, "show tokens in samples")
     rows: Literal["brief", "all"] = declared("brief", ROWS, affects_results=False)
-    resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
-    model_id: str | None = declared(None, CANARY_OPTIONS["model_id"].help, affects_results=False)
-    memory: int | None = declared(
-        None,
-        CANARY_OPTIONS["memory"].help,
-        affects_results=False,
-        type=object,
-        usual=CANARY_OPTIONS["memory"].usual,
-    )
+    resume: str | None = as_for_canaries("resume")
+    model_id: str | None = as_for_canaries("model_id")
+    memory: int | None = as_for_canaries("memory")
 
     @property
     def selections(self) -> list[Selection]:

@@ -21,7 +21,7 @@ from leakage_tasks.pairs.index.corpus import IndexSource
 from leakage_tasks.pairs.index.store import CorpusIndex
 from leakage_tasks.pairs.source import PAIR_OPTIONS
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, options_with_data
+from leakage_tasks.tasks.options import TASKS, as_for_canaries, options_with_data
 from leakage_tasks.tasks.untargeted.corpora import check_controls, read_corpus
 from leakage_tasks.tasks.untargeted.prompts import PromptTexts, read_prompts
 
@@ -44,12 +44,10 @@ class UntargetedOptions:
     )
     text_column: str = declared("text", PAIR_OPTIONS["text_column"].help)
     reveal: bool = declared(False, "show the written texts in samples", affects_results=False)
-    rows: Literal["brief", "all"] = declared("brief", CANARY_OPTIONS["rows"].help, affects_results=False)
-    resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
-    model_id: str | None = declared(None, CANARY_OPTIONS["model_id"].help, affects_results=False)
-    memory: int | None = declared(
-        None, CANARY_OPTIONS["memory"].help, affects_results=False, type=object, usual=CANARY_OPTIONS["memory"].usual
-    )
+    rows: Literal["brief", "all"] = as_for_canaries("rows")
+    resume: str | None = as_for_canaries("resume")
+    model_id: str | None = as_for_canaries("model_id")
+    memory: int | None = as_for_canaries("memory")
 
     @property
     def texts(self) -> PromptTexts:
