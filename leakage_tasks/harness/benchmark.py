@@ -117,7 +117,7 @@ def load_benchmark(name: str) -> Benchmark:
     if entry is None and not name.endswith((".yaml", ".yml")):
         close = near(name, index)
         remedy = "'lm_eval ls tasks' lists the tasks; --include_path adds a folder"
-        raise OptionError(f"of={name}: the harness has no such task{close}: {remedy}")
+        raise OptionError(f"of={name}: the harness has no such task{close or ':'} {remedy}")
     kind = getattr(getattr(entry, "kind", None), "name", "")
     if kind in ("GROUP", "TAG"):
         raise OptionError(f"of={name}: is a group of tasks{_member(index, name, entry)}: name one of its tasks")

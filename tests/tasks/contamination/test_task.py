@@ -354,7 +354,7 @@ def _prepare(folder: Path) -> None:
     ("given", "error", "message"),
     [
         ({"of": None}, MissingOption, "needs a benchmark: pass --metadata of=TASK"),
-        ({"of": "ridle"}, OptionError, "of=ridle: the harness has no such task; did you mean 'riddle'?"),
+        ({"of": "ridle"}, OptionError, r"has no such task; did you mean 'riddle'\? 'lm_eval ls tasks'"),
         ({"of": "set"}, OptionError, "of=set: is a group of tasks"),
         ({"of": "riddles"}, OptionError, "of=riddles: is a group of tasks.*: name one of its tasks"),
         ({"of": "canary_exposure"}, OptionError, "of=canary_exposure: measures leakage itself"),
