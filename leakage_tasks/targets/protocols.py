@@ -11,10 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-# In Python 3.11 each check of typing's own protocols lists their members again.
-from typing_extensions import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context

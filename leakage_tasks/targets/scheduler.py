@@ -132,11 +132,11 @@ class _Run(Generic[Result]):
         self.waiting.sort(key=lambda attack: attack.serial)
 
     def join_attacks(self) -> Iterator[Done[Result]]:
-        """Join attacks with requests of one kind until requests fill a pass, the oldest attacks first.
+        """Join attacks with requests of one kind until requests fill :data:`FILLED` passes, the oldest attacks first.
 
-        With more, the joint attacks of a run would advance and end together. Yield the results of attacks that end.
+        Yield the results of attacks that end.
         """
-        while self.apart and _Load(self.waiting).passes < 1:
+        while self.apart and _Load(self.waiting).passes < FILLED:
             yield from self.resume(self._joined(self._take_group()))
             self.waiting.sort(key=lambda attack: attack.serial)
 

@@ -13,7 +13,7 @@ from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.targets.causal.cache import bytes_of, filled, form_of, hollow, tensors_of
 
 NO_STATE = -1
-FIRST_ROWS, FIRST_BYTES = 1 << 13, 1 << 24
+FIRST_ROWS, FIRST_BYTES = 1024, 1 << 24
 """A pool has room for this number of states at first, or for as many as take this number of bytes."""
 
 

@@ -8,6 +8,7 @@ another tokenization counts as no filling.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import contains
 
 import numpy as np
 
@@ -48,8 +49,7 @@ class AutomatonPaths:
         self.root, self.columns = self.graph.root, self.graph.columns
         # Every token adds at least one character.
         self.longest = int(self.graph.to_come[self.root])
-        self._cuts = _cuts_of(space, len(text))
-        """First and last position of each value in the text after the prefix; None if values vary in length."""
+        self._single = all(slot.lengths == {1} for slot in space.slots)
 
     def table(self, states: IntArray) -> IntArray:
         return self.graph.table(states)
@@ -68,14 +68,12 @@ class AutomatonPaths:
         if not len(paths):
             return []
         before_tail = paths[:, : paths.shape[1] - len(self._tail.tokens)].tolist()
-        spelled = ["".join([self._pieces[token] for token in path]) for path in before_tail]
+        spelled = ["".join(self._pieces[token] for token in path) for path in before_tail]
         texts = [self._text + text + self._tail.text for text in spelled]
-        whole = self.ends(states) if self.graph.letters else self._canonical(texts, paths)
-        if self._cuts is None:
-            return [parse(self._space, text) if is_whole else [] for text, is_whole in zip(texts, whole, strict=True)]
+        canonical = [True] * len(texts) if self.graph.letters else self._canonical(texts, paths)
         return [
-            [tuple([text[start:end] for start, end in self._cuts])] if is_whole else []
-            for text, is_whole in zip(spelled, whole, strict=True)
+            parse(self._space, text) if is_canonical else []
+            for text, is_canonical in zip(texts, canonical, strict=True)
         ]
 
     def _canonical(self, texts: list[str], paths: IntArray) -> list[bool]:
@@ -83,7 +81,7 @@ class AutomatonPaths:
         return [tokens == [*self.prefix, *path] for tokens, path in zip(encoded, paths.tolist(), strict=True)]
 
     def count(self, states: IntArray, paths: IntArray) -> IntArray:
-        if self.graph.letters and self._cuts is not None:
+        if self.graph.letters and self._single:
             return self.ends(states).astype(np.int64)
         return np.array([len(filling) for filling in self.fillings(states, paths)], dtype=np.int64)
 
@@ -91,11 +89,7 @@ class AutomatonPaths:
         return self.each_path([filling])[0]
 
     def each_path(self, fillings: Sequence[Filling]) -> list[tuple[int, ...]]:
-        texts = [self._space.fill(filling) for filling in fillings]
-        if self.graph.letters:
-            span, tokens = slice(len(self._text), -len(self._tail.text) or None), self.graph.token_of
-            return [(*[tokens[letter] for letter in text[span]], *self._tail.tokens) for text in texts]
-        encoded = [tuple(tokens) for tokens in self._encode(texts)]
+        encoded = [tuple(tokens) for tokens in self._encode([self._space.fill(filling) for filling in fillings])]
         if any(tokens[: len(self.prefix)] != self.prefix for tokens in encoded):
             raise TargetError(
                 "the tokenizer splits the text before the first slot differently for some fillings: put a space or a "
@@ -111,6 +105,9 @@ def parse(space: Space, text: str) -> list[Filling]:
     """Return every filling whose filled text is ``text``; there are several if slots of varying length touch."""
     if not text.startswith(space.pieces[0]):
         return []
+    if all(len(slot.lengths) == 1 for slot in space.slots):
+        values = _values_at(space, text)
+        return [values] if space.begin(values) == text and all(map(contains, space.slots, values)) else []
     partial: list[tuple[Filling, int]] = [((), len(space.pieces[0]))]
     for slot, piece in zip(space.slots, space.pieces[1:], strict=True):
         partial = [
@@ -122,14 +119,12 @@ def parse(space: Space, text: str) -> list[Filling]:
     return [values for values, at in partial if at == len(text)]
 
 
-def _cuts_of(space: Space, first: int) -> list[tuple[int, int]] | None:
-    """Return the first and last position of each value after ``first`` characters; None if values vary in length."""
-    cuts, at = [], -first
+def _values_at(space: Space, text: str) -> Filling:
+    """Return the parts of a text at the places of slots that have values of one length each."""
+    values, at = [], 0
     for slot, piece in zip(space.slots, space.pieces, strict=False):
-        if len(slot.lengths) > 1:
-            return None
-        (length,) = slot.lengths
         at += len(piece)
-        cuts.append((at, at + length))
+        (length,) = slot.lengths
+        values.append(text[at : at + length])
         at += length
-    return cuts
+    return tuple(values)

@@ -34,8 +34,6 @@ class Automaton:
     def __init__(self, pattern: TextPattern, vocabulary: Vocabulary) -> None:
         self.columns, self.letters = vocabulary.columns, vocabulary.letters
         self._pattern, self._tree = pattern, vocabulary.tree
-        self.token_of = {letter: node[""][0] for letter, node in self._tree.items()} if self.letters else {}
-        """The token of each character, if each token is one character."""
         self._sets: list[State] = []
         self._numbers: dict[State, int] = {}
         self._from_position: dict[Position, Edges] = {}
