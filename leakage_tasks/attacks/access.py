@@ -38,8 +38,8 @@ def reads_tags(target: Any) -> bool:
 def access_by_protocol(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
     """Describe the access that an attack requires: the access of the first protocol in ``needs`` that ``target``
     has."""
-    need = next(need for need in needs if isinstance(target, need))
-    if need is protocols.ScoresSequences and isinstance(target, protocols.FillsMasks):
+    need = next(need for need in needs if protocols.serves(target, need))
+    if need is protocols.ScoresSequences and protocols.serves(target, protocols.FillsMasks):
         return MASKS
     return getattr(target, "access", None) or _TAKES.get(need, "not declared")
 

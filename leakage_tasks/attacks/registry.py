@@ -17,6 +17,7 @@ from leakage_tasks.core.former_names import accept_former_arguments, accept_form
 from leakage_tasks.core.option import Option, by_name, near, resolved
 from leakage_tasks.core.registry import WORD, PluginError, Registry, check_callable
 from leakage_tasks.targets.noise import NO_NOISE, Noise
+from leakage_tasks.targets.protocols import serves
 
 Goal = Literal["exposure", "extraction"]
 RunTogether = Callable[[Sequence["AttackRequest"]], Iterator[AttackResult]]
@@ -289,4 +290,4 @@ def _owned(attack: Attack, name: str, option_name: str) -> Option:
 
 
 def _serves(target: Any, attack: Attack) -> bool:
-    return any(isinstance(target, need) for need in attack.needs)
+    return any(serves(target, need) for need in attack.needs)

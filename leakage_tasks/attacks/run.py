@@ -30,7 +30,7 @@ from leakage_tasks.core.former_names import accept_former_arguments, current_att
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.memory import warning_of_rereading
 from leakage_tasks.targets.noise import NO_NOISE, recorded_noise
-from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
+from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext, serves
 from leakage_tasks.targets.scheduler import NextAttack, OnRows, in_order, run_concurrently
 
 MOST_BITS = 400
@@ -285,12 +285,12 @@ def _view_of(target: Any, canary: Canary, context: Context) -> Any:
     sentence on any other model, because the cost of the text alone is not the cost of the translation. Also raises
     TargetError for a ``context`` on a model that takes none.
     """
-    if not (context.is_auto or isinstance(target, TakesContext)):
+    if not (context.is_auto or serves(target, TakesContext)):
         raise TargetError(
             f"context={context} does not apply to this model: only causal language models read a canary "
             "after a context: leave it out"
         )
-    if not isinstance(target, ReadsSource):
+    if not serves(target, ReadsSource):
         if canary.source is not None:
             raise TargetError(
                 f"canary {canary.id!r} has a source sentence, which this model does not read: use a translation model "
@@ -299,7 +299,7 @@ def _view_of(target: Any, canary: Canary, context: Context) -> Any:
         with NamingCanary(canary):
             if not context.is_auto:
                 return target.in_context(context, canary.attack_space)
-            return target.tagged(canary) if isinstance(target, ReadsTags) else target
+            return target.tagged(canary) if serves(target, ReadsTags) else target
     if canary.source is None:
         raise TargetError(
             f"canary {canary.id!r} has no source sentence, which this model must read first: make canaries with "
@@ -317,7 +317,7 @@ def _budget(target: Any, canary: Canary) -> int:
 
 def _check(target: Any, canary: Canary, context: Context) -> None:
     with NamingCanary(canary):
-        if isinstance(target, ScoresLabels):
+        if serves(target, ScoresLabels):
             target.place_of(canary.label)
         length, room = target.length(canary.attack_space.fill(canary.secret)), target.max_length
     if canary.attack_space.size.bit_length() > MOST_BITS:

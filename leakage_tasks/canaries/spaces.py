@@ -42,10 +42,21 @@ class Space:
         """The template's text before the first slot."""
         return self.pieces[0]
 
+    @cached_property
+    def spans(self) -> tuple[slice, ...] | None:
+        """The characters of each slot in a filled text; None if a slot has values of several lengths."""
+        spans, start = [], 0
+        for slot, piece in zip(self.slots, self.pieces, strict=False):
+            if len(slot.lengths) > 1:
+                return None
+            start += len(piece)
+            spans.append(slice(start, start := start + len(slot.values[0])))
+        return tuple(spans)
+
     @property
     def ends_early(self) -> bool:
         """True if a filled text may be the beginning of another filled text, or if this is unknown."""
-        if all(len(slot.lengths) == 1 for slot in self.slots):
+        if self.spans is not None:
             return False
         # If no value contains the first character of the end, all texts contain it equally often, so its last
         # occurrence marks the end of a text.

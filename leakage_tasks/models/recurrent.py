@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from leakage_tasks.models.kernels import kernels_for
-from leakage_tasks.models.stateful import State, StatefulCausalLM, StatefulConfig
+from leakage_tasks.models.stateful import LayersFirst, State, StatefulCausalLM, StatefulConfig
 
 
 class CharLSTMConfig(StatefulConfig):
@@ -42,6 +42,7 @@ class CharGRUConfig(StatefulConfig):
 class RecurrentCausalLM(StatefulCausalLM):
     """A causal language model with an embedding, recurrent layers and a linear layer."""
 
+    reads_layers_first = True
     kind: type[nn.LSTM | nn.GRU]
     """PyTorch's class of the layers. Its name in lower case is the name of the submodule."""
 
@@ -63,7 +64,8 @@ class RecurrentCausalLM(StatefulCausalLM):
     def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
         """Compute hidden states like :meth:`StatefulCausalLM.read`."""
         layers: nn.Module = getattr(self, self.kind.__name__.lower())
-        before = None if state is None else _swap(state)
+        fast = isinstance(state, LayersFirst)
+        before = None if state is None else tuple(state) if fast else _swap(state)
         inputs: Any = embedded
         if lengths is not None:
             inputs = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
@@ -71,7 +73,8 @@ class RecurrentCausalLM(StatefulCausalLM):
             hidden, after = layers(inputs, before[0] if before is not None and len(before) == 1 else before)
         if lengths is not None:
             hidden, _ = pad_packed_sequence(hidden, batch_first=True, total_length=embedded.shape[1])
-        return hidden, _swap((after,) if isinstance(after, Tensor) else after)
+        after = (after,) if isinstance(after, Tensor) else after
+        return hidden, LayersFirst(after) if fast else _swap(after)
 
 
 class CharLSTMForCausalLM(RecurrentCausalLM):

@@ -17,6 +17,13 @@ State = tuple[Tensor, ...]
 """A model's state after the text so far; each tensor has shape [batch, …]."""
 
 
+class LayersFirst(State):
+    """A state with the batch in the second dimension, [layers, batch, hidden], as PyTorch's recurrent layers read it.
+
+    A model that ``reads_layers_first`` and gets such a state returns one, without two copies of each tensor.
+    """
+
+
 class StatefulConfig(PretrainedConfig):
     """Sizes of a :class:`StatefulCausalLM`.
 
@@ -54,6 +61,7 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
     config_class = StatefulConfig
     main_input_name = "input_ids"
     _input_embed_layer = "embedding"
+    reads_layers_first = False
     head: nn.Linear
 
     def __init__(self, config: StatefulConfig) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
     from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds, SampledSuffixes, SuffixCosts
     from leakage_tasks.targets.tokens.token_rows import TokenRows
+
+_ABILITIES: WeakKeyDictionary[Any, dict[type, bool]] = WeakKeyDictionary()
+
+
+def serves(target: Any, protocol: type) -> bool:
+    """Return ``isinstance(target, protocol)``, computed once, since Python takes some 20 µs to check a protocol."""
+    try:
+        known = _ABILITIES.setdefault(target, {})
+    except TypeError:  # An object without weak references.
+        return isinstance(target, protocol)
+    if protocol not in known:
+        known[protocol] = isinstance(target, protocol)
+    return known[protocol]
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ import torch
 
 from leakage_tasks.harness.generation import request
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.models.stateful import LayersFirst
 from tests.models.families import tiny
 
 
@@ -38,15 +39,20 @@ def test_forward_is_the_lstm_of_the_equations(model):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("cut", [1, 4, 9])
-def test_a_continued_text_gets_the_logits_of_the_whole(model, cut):
+@pytest.mark.parametrize("layers_first", [False, True])
+@pytest.mark.parametrize(("name", "cut"), [("char_lstm", 1), ("char_lstm", 9), ("char_gru", 4)])
+def test_a_continued_text_gets_the_logits_of_the_whole(name, cut, layers_first):
+    model = tiny(name)
     ids = torch.randint(25, (4, 10), generator=torch.Generator().manual_seed(2))
     whole = model(ids).logits
     first = model(ids[:, :cut], use_cache=True)
     state, parts = first.past_key_values, [first.logits]
+    if layers_first:
+        state = LayersFirst(part.transpose(0, 1).contiguous() for part in state)
     for place in range(cut, 10):
         step = model(ids[:, place : place + 1], past_key_values=state, use_cache=True)
         state, parts = step.past_key_values, [*parts, step.logits]
+        assert isinstance(state, LayersFirst) == layers_first
     torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=1e-5, rtol=0)
 
 

@@ -73,6 +73,16 @@ def test_texts_that_python_changes_all_go_through_it() -> None:
     assert tokenizer.texts >= len(TEXTS)
 
 
+@pytest.mark.parametrize(("make", "through_python"), [(with_special_tokens, 20), (shouting, 100)])
+def test_few_texts_go_past_the_python_layer_once_some_agreed(make: Any, through_python: int) -> None:
+    tokenizer = Counted(make())
+    rows = [row for first in range(0, 100, 5) for row in token_ids(tokenizer, TEXTS[first : first + 5], special=True)]
+    assert tokenizer.texts == through_python
+    assert rows == make()(TEXTS[:100])["input_ids"]
+    tokenizer(TEXTS[:9], truncation=True, max_length=3)
+    assert token_ids(tokenizer, TEXTS[:2], special=True) == rows[:2]
+
+
 def test_what_an_earlier_call_cut_off_and_filled_up_does_not_matter() -> None:
     tokenizer = with_special_tokens()
     tokenizer(TEXTS[:9], truncation=True, max_length=3, padding="max_length")

@@ -187,8 +187,8 @@ class SearchTree:
         ending = children[self.paths.ends(children.states)]
         fillings = self.paths.fillings(ending.states, self.child_paths(nodes, ending))
         return [
-            Guess(filling, self.space.fill(filling), self.prefix_cost + float(cost))
-            for cost, spelled in zip(ending.costs, fillings, strict=True)
+            Guess(filling, self.space.begin(filling), self.prefix_cost + cost)
+            for cost, spelled in zip(ending.costs.tolist(), fillings, strict=True)
             for filling in spelled
         ]
 

@@ -9,10 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from leakage_tasks.models.stateful import LayersFirst
+
 
 def bytes_of(tensors: Sequence[Tensor]) -> int:
     """Return the memory size of tensors in bytes."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def batch_dim(cache: Any) -> int:
+    """Return the dimension of a cache's tensors that counts the rows."""
+    return int(isinstance(cache, LayersFirst))
 
 
 def attention_only(cache: Any) -> bool:
@@ -50,9 +57,10 @@ def form_of(cache: Any) -> Hashable:
     """Return a key of the shapes and types of a row and of all other values; rows of equal form can be one batch."""
     plain: list[Hashable] = []
     tensors: list[Hashable] = []
+    dim = batch_dim(cache)
 
     def note(tensor: Tensor) -> Tensor:
-        tensors.append((tensor.shape[1:], tensor.dtype, tensor.device))
+        tensors.append((tensor.shape[:dim] + tensor.shape[dim + 1 :], tensor.dtype, tensor.device))
         return tensor
 
     _map_tensors(cache, note, plain.append)

@@ -42,7 +42,7 @@ class FirstPasses(TextTable):
     """A table of texts, which ``reader`` can read from their first token."""
 
     def __init__(self, reader: Any) -> None:
-        super().__init__()
+        super().__init__(getattr(reader.stepper, "reads_layers_first", False))
         self._reader = reader
         self.cached: bool = reader.cached
         """False if each text is read again from its first token."""

@@ -171,10 +171,12 @@ class TextRows:
 class TextTable:
     """Rows of texts in ``tree``, and the states of these rows in ``table``, which depends on the model's cache.
 
-    ``table`` is None until a cache was read, and for a model that is read without a cache.
+    ``table`` is None until a cache was read, and for a model that is read without a cache. ``layers_first`` is as in
+    :class:`~leakage_tasks.targets.causal.whole_states.WholeStates`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, layers_first: bool = False) -> None:
+        self._layers_first = layers_first
         self.tree = TextTree(self._forget)
         self.table: KeyValueTable | WholeStates | None = None
         self.reads_many = True
@@ -222,7 +224,7 @@ class TextTable:
         ``alike`` for all texts.
         """
         if not attention_only(cache):
-            self.table, self.reads_many = WholeStates(), False
+            self.table, self.reads_many = WholeStates(self._layers_first), False
             return
         self.table, self._virtual = KeyValueTable(cache), cache.layers[0].keys.shape[2] - read
         if self._virtual and alike:

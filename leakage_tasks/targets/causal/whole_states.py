@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.arrays import IntArray
-from leakage_tasks.targets.causal.cache import bytes_of, filled, form_of, hollow, tensors_of
+from leakage_tasks.models.stateful import LayersFirst
+from leakage_tasks.targets.causal.cache import batch_dim, bytes_of, filled, form_of, hollow, tensors_of
 
 NO_STATE = -1
 FIRST_ROWS, FIRST_BYTES = 1024, 1 << 24
@@ -18,24 +19,27 @@ FIRST_ROWS, FIRST_BYTES = 1024, 1 << 24
 
 
 class _Pool:
-    """States of one form: tensors ``[room, …]``, of which some rows are free."""
+    """States of one form: tensors with ``room`` rows in dimension ``dim``, of which some are free."""
 
     def __init__(self, cache: Any) -> None:
-        self.shell = hollow(cache)
-        states = tensors_of(cache)
-        self._state_bytes = bytes_of(states) // max(len(states[0]), 1)
-        self.tensors = [tensor.new_empty(0, *tensor.shape[1:]) for tensor in states]
-        self.free = np.zeros(0, dtype=np.int64)
+        self.shell, self.dim = hollow(cache), batch_dim(cache)
+        self.tensors = tensors_of(cache)
+        self.row_bytes = bytes_of(self.tensors) // max(self.tensors[0].shape[self.dim], 1)
+        self._empty()
 
     @property
-    def row_bytes(self) -> int:
-        return bytes_of(self.tensors) // max(len(self.tensors[0]), 1)
+    def room(self) -> int:
+        return self.tensors[0].shape[self.dim]
+
+    def _empty(self) -> None:
+        self.tensors = [_with_rows(tensor, self.dim, 0) for tensor in self.tensors]
+        self.free = np.zeros(0, dtype=np.int64)
 
     def take(self, number: int) -> IntArray:
         if len(self.free) < number:
-            used = len(self.tensors[0])
-            more = max(number, used, min(FIRST_ROWS, FIRST_BYTES // max(self._state_bytes, 1)))
-            self.tensors = [_grown(tensor, used + more) for tensor in self.tensors]
+            used = self.room
+            more = max(number, used, min(FIRST_ROWS, FIRST_BYTES // max(self.row_bytes, 1)))
+            self.tensors = [_grown(tensor, self.dim, used + more) for tensor in self.tensors]
             self.free = np.concatenate([np.arange(used, used + more)[::-1], self.free])
         taken, self.free = self.free[len(self.free) - number :], self.free[: len(self.free) - number]
         return taken
@@ -43,18 +47,19 @@ class _Pool:
     def give_back(self, places: IntArray) -> None:
         """Free rows; the tensors are freed with the last row, since a longer text may have a state of another form."""
         self.free = np.concatenate([self.free, places])
-        if len(self.free) == len(self.tensors[0]):
-            self.tensors = [tensor.new_empty(0, *tensor.shape[1:]) for tensor in self.tensors]
-            self.free = self.free[:0]
+        if len(self.free) == self.room:
+            self._empty()
 
 
 class WholeStates:
     """The state of each text's last row, in one pool for each form of state.
 
-    States of one form are selected, read and written together, whichever canary they belong to.
+    States of one form are selected, read and written together, whichever canary they belong to. With ``layers_first``
+    they are stored and passed on as :class:`~leakage_tasks.models.stateful.LayersFirst`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, layers_first: bool = False) -> None:
+        self._layers_first = layers_first
         self._pools: list[_Pool] = []
         self._by_form: dict[Hashable, int] = {}
         self._pool_of = np.full(1, NO_STATE)
@@ -82,10 +87,12 @@ class WholeStates:
         """Return the cache of rows of one form for a forward pass."""
         pool = self._pools[self._pool_of[rows[0]]]
         places = _PerDevice(self._place[rows])
-        return filled(pool.shell, [tensor.index_select(0, places.on(tensor.device)) for tensor in pool.tensors])
+        return filled(pool.shell, [tensor.index_select(pool.dim, places.on(tensor.device)) for tensor in pool.tensors])
 
     def store(self, cache: Any, rows: IntArray) -> None:
         """Store the states of a cache ``[n, …]`` for rows ``[n]``."""
+        if self._layers_first and not isinstance(cache, LayersFirst):
+            cache = LayersFirst(tensor.transpose(0, 1) for tensor in cache)
         form = form_of(cache)
         if form not in self._by_form:
             self._by_form[form] = len(self._pools)
@@ -95,7 +102,7 @@ class WholeStates:
         places = pool.take(len(rows))
         to = _PerDevice(places.copy())
         for tensor, states in zip(pool.tensors, tensors_of(cache), strict=True):
-            tensor.index_copy_(0, to.on(tensor.device), states)
+            tensor.index_copy_(pool.dim, to.on(tensor.device), states)
         self._pool_of[rows], self._place[rows] = number, places
         self.row_bytes = pool.row_bytes
 
@@ -122,7 +129,12 @@ class _PerDevice:
         return self._copies[device]
 
 
-def _grown(tensor: Tensor, rows: int) -> Tensor:
-    grown = tensor.new_empty(rows, *tensor.shape[1:])
-    grown[: len(tensor)] = tensor
+def _with_rows(tensor: Tensor, dim: int, rows: int) -> Tensor:
+    return tensor.new_empty(*tensor.shape[:dim], rows, *tensor.shape[dim + 1 :])
+
+
+def _grown(tensor: Tensor, dim: int, rows: int) -> Tensor:
+    grown = _with_rows(tensor, dim, rows)
+    if used := tensor.shape[dim]:
+        grown.narrow(dim, 0, used).copy_(tensor)
     return grown

@@ -70,7 +70,15 @@ class AutomatonPaths:
         before_tail = paths[:, : paths.shape[1] - len(self._tail.tokens)].tolist()
         spelled = ["".join(self._pieces[token] for token in path) for path in before_tail]
         texts = [self._text + text + self._tail.text for text in spelled]
-        canonical = [True] * len(texts) if self.graph.letters else self._canonical(texts, paths)
+        if not self.graph.letters:
+            canonical = self._canonical(texts, paths)
+        elif (spans := self._space.spans) is None:
+            canonical = [True] * len(texts)
+        else:  # A path of characters stays in the template, and its slots are at known positions.
+            ends = self.ends(states).tolist()
+            return [
+                [tuple([text[span] for span in spans])] if end else [] for text, end in zip(texts, ends, strict=True)
+            ]
         return [
             parse(self._space, text) if is_canonical else []
             for text, is_canonical in zip(texts, canonical, strict=True)
@@ -105,8 +113,8 @@ def parse(space: Space, text: str) -> list[Filling]:
     """Return every filling whose filled text is ``text``; there are several if slots of varying length touch."""
     if not text.startswith(space.pieces[0]):
         return []
-    if all(len(slot.lengths) == 1 for slot in space.slots):
-        values = _values_at(space, text)
+    if space.spans is not None:
+        values = tuple([text[span] for span in space.spans])
         return [values] if space.begin(values) == text and all(map(contains, space.slots, values)) else []
     partial: list[tuple[Filling, int]] = [((), len(space.pieces[0]))]
     for slot, piece in zip(space.slots, space.pieces[1:], strict=True):
@@ -117,14 +125,3 @@ def parse(space: Space, text: str) -> list[Filling]:
             if text[at : at + length] in slot and text.startswith(piece, at + length)
         ]
     return [values for values, at in partial if at == len(text)]
-
-
-def _values_at(space: Space, text: str) -> Filling:
-    """Return the parts of a text at the places of slots that have values of one length each."""
-    values, at = [], 0
-    for slot, piece in zip(space.slots, space.pieces, strict=False):
-        at += len(piece)
-        (length,) = slot.lengths
-        values.append(text[at : at + length])
-        at += length
-    return tuple(values)

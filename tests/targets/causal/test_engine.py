@@ -299,7 +299,7 @@ def test_texts_of_a_shared_pass_do_not_keep_each_other(name: str) -> None:
     rows = kept[[0]]
     table: Any = target.engine.table
     if name != "gpt2":
-        assert sum(len(pool.tensors[0]) - len(pool.free) for pool in table._pools) <= 2 + count
+        assert sum(pool.room - len(pool.free) for pool in table._pools) <= 2 + count
     assert len(rows) == 1
 
 
