@@ -184,7 +184,7 @@ class UniformRank:
             for filling in fillings:
                 hits.add(filling)
             return hits.shares()
-        made = learned_draws(explorer, self._request(groups, FIRST, 0, self._bounds[:1]), self.lookahead)
+        made = learned_draws(explorer, self._request(groups, FIRST, 0), self.lookahead)
         self.lookahead, self.reached_ends = made.lookahead, made.reached_ends >= FIRST // 4
         return Shares(made.values[0], 0, binary=False)
 
@@ -193,15 +193,15 @@ class UniformRank:
         groups = self._groups
         if groups is None:
             return self._random_fillings(number, stream)
-        made = learned_draws(self._explorer, self._request(groups, number, stream, self._bounds), self.lookahead)
+        made = learned_draws(self._explorer, self._request(groups, number, stream), self.lookahead)
         self.lookahead = made.lookahead
         first, *ends = (
             Shares(row, met, binary=False) for row, met in zip(made.values, made.seen.tolist(), strict=True)
         )
         return Shares(first.values, first.seen, first.binary, tuple(ends))
 
-    def _request(self, groups: Groups, number: int, stream: int, bounds: tuple[float, ...]) -> GroupRequest:
-        return GroupRequest(groups, number, f"{self._seed}:{stream}", bounds, self._secret)
+    def _request(self, groups: Groups, number: int, stream: int) -> GroupRequest:
+        return GroupRequest(groups, number, f"{self._seed}:{stream}", self._bounds, self._secret)
 
     def _read_fillings(self, number: int, stream: int, see: Callable[[Visit], object]) -> None:
         """Read the paths of random fillings whose chances are not known at each node."""
