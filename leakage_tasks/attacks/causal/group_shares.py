@@ -86,24 +86,30 @@ class GroupShares:
 
 
 @dataclass(frozen=True)
-class FirstDraws:
-    """The estimates of draws that decide, ``values`` ``[number]``, and the ``lookahead`` that learned from them.
+class LearnedDraws:
+    """Estimates of draws, ``values`` ``[bounds, number]``, and the ``lookahead`` that learned from all of these draws.
 
-    ``reached_ends`` is the number of groups that reached nodes whose next token may complete a text.
+    ``seen`` ``[bounds]`` is the number of distinct fillings that were reached up to each bound, and ``reached_ends``
+    the number of groups that reached nodes whose next token may complete a text.
     """
 
     values: FloatArray
+    seen: IntArray
     lookahead: Lookahead
     reached_ends: int
 
 
-def first_draws(explorer: SearchTree, request: GroupRequest) -> FirstDraws:
-    """Make an even number of draws, and learn from them. Each half is estimated by a prediction of the other half."""
-    return in_forest(_first_draws, explorer, request, request.draws, request.number)
+def learned_draws(explorer: SearchTree, request: GroupRequest, known: Lookahead) -> LearnedDraws:
+    """Make an even number of draws, and learn from them.
+
+    Each half is estimated by the prediction of ``known`` and of the other half. Given the other half, each estimate is
+    unbiased; estimates of different halves depend on each other in second order only (Chernozhukov et al. 2018).
+    """
+    return in_forest(_learned_draws, explorer, (request, known), request.draws, len(request.bounds))
 
 
-def _first_draws(forest: Forest, requests: Sequence[GroupRequest]) -> list[FirstDraws]:
-    draws = GroupDraws(requests)
+def _learned_draws(forest: Forest, requests: Sequence[tuple[GroupRequest, Lookahead]]) -> list[LearnedDraws]:
+    draws = GroupDraws([request for request, _ in requests])
     visits: list[list[GroupVisit]] = [[] for _ in range(0, len(requests), TOGETHER)]
 
     def see(visit: GroupVisit) -> None:
@@ -111,26 +117,26 @@ def _first_draws(forest: Forest, requests: Sequence[GroupRequest]) -> list[First
             visits[index].append(dataclasses.replace(part, nodes=part.nodes.without_memory()))
 
     read_groups(forest, draws, see)
-    made: list[FirstDraws] = []
+    made: list[LearnedDraws] = []
     for index, some in enumerate(visits):
-        selected = requests[index * TOGETHER : (index + 1) * TOGETHER]
-        made += _learned(
-            forest, [dataclasses.replace(request, bounds=request.bounds[:1]) for request in selected], some
-        )
+        made += _learned(forest, requests[index * TOGETHER : (index + 1) * TOGETHER], some)
         some.clear()
     return made
 
 
-def _learned(forest: Forest, requests: Sequence[GroupRequest], visits: Sequence[GroupVisit]) -> list[FirstDraws]:
+def _learned(
+    forest: Forest, requests: Sequence[tuple[GroupRequest, Lookahead]], visits: Sequence[GroupVisit]
+) -> list[LearnedDraws]:
     """Return the estimates for some trees of a forest, from visits in these trees."""
-    draws, size, number = GroupDraws(requests), requests[0].groups.size, requests[0].number
-    bounds = np.array([request.bounds[0] for request in requests])
-    whole, *halves = (Lookahead(forest, bounds) for _ in range(3))
-    reached = np.zeros(len(draws.trees) // size, dtype=bool)
+    draws, known = GroupDraws([request for request, _ in requests]), [lookahead for _, lookahead in requests]
+    size, ends = draws.requests[0].groups.size, draws.ends // draws.requests[0].groups.size
+    in_first = np.concatenate([np.arange(request.number) < request.number // 2 for request in draws.requests])
+    whole, *halves = (Lookahead.copied(forest, known) for _ in range(3))
+    reached = np.zeros(ends[-1], dtype=bool)
     for visit in visits:
         observed, groups = whole.observed(visit.nodes, visit.children), visit.who // size
         whole.learn(observed, visit.at)
-        for half, selected in zip(halves, (groups % number < number // 2, groups % number >= number // 2), strict=True):
+        for half, selected in zip(halves, (in_first[groups], ~in_first[groups]), strict=True):
             half.learn(observed, visit.at[selected])
         last = np.zeros(len(visit.nodes), dtype=bool)
         last[visit.children.parents[forest.paths.ends(visit.children.states)]] = True
@@ -143,37 +149,8 @@ def _learned(forest: Forest, requests: Sequence[GroupRequest], visits: Sequence[
             shares.add(visit)
     made = []
     for tree, lookahead in enumerate(whole.split()):
-        (by_first, by_second) = (shares.of_tree(tree)[0][0] for shares in estimates)
-        values = np.concatenate([by_second[: number // 2], by_first[number // 2 :]])
-        made.append(FirstDraws(values, lookahead, int(reached[tree * number : (tree + 1) * number].sum())))
+        (by_first, seen), (by_second, _) = (shares.of_tree(tree) for shares in estimates)
+        part = slice(ends[tree], ends[tree + 1])
+        values = np.where(in_first[part], by_second, by_first)
+        made.append(LearnedDraws(values, seen, lookahead, int(reached[part].sum())))
     return made
-
-
-def estimated_shares(explorer: SearchTree, request: GroupRequest, prediction: Lookahead) -> tuple[FloatArray, IntArray]:
-    """Make draws whose estimates use the ``prediction`` of other draws.
-
-    Returns:
-        The estimates ``[bounds, number]``, and the number of distinct fillings that were reached up to each bound
-        ``[bounds]``.
-    """
-    return in_forest(_estimated_shares, explorer, (request, prediction), request.draws, len(request.bounds))
-
-
-def _estimated_shares(
-    forest: Forest, requests: Sequence[tuple[GroupRequest, Lookahead]]
-) -> list[tuple[FloatArray, IntArray]]:
-    draws = GroupDraws([request for request, _ in requests])
-    some = [requests[first : first + TOGETHER] for first in range(0, len(requests), TOGETHER)]
-    estimates = [
-        GroupShares(
-            forest, GroupDraws([request for request, _ in part]), Lookahead.joined(forest, [known for _, known in part])
-        )
-        for part in some
-    ]
-
-    def see(visit: GroupVisit) -> None:
-        for index, part in draws.parts(visit):
-            estimates[index].add(part)
-
-    read_groups(forest, draws, see)
-    return [shares.of_tree(tree) for part, shares in zip(some, estimates, strict=True) for tree in range(len(part))]

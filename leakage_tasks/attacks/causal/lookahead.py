@@ -83,13 +83,19 @@ class Lookahead:
         return whole
 
     @classmethod
+    def copied(cls, explorer: SearchTree, parts: Sequence[Self]) -> Self:
+        """Return a lookahead of a forest with all records of the lookaheads of its trees, before it is settled."""
+        whole = cls(explorer, np.ones(len(parts)))
+        whole._step = np.concatenate([part._step for part in parts])
+        whole._take_over(parts)
+        return whole
+
+    @classmethod
     def settle_together(cls, explorer: SearchTree, parts: Sequence[Self]) -> None:
         """Settle the lookaheads of single trees of a forest, :data:`TOGETHER` of them at once."""
         for first in range(0, len(parts), TOGETHER):
             some = parts[first : first + TOGETHER]
-            whole = cls.joined(explorer, some)
-            if len(some) > 1:
-                whole._take_over(some)
+            whole = cls.copied(explorer, some)
             whole.settle()
             for part, picked in zip(some, whole.split(), strict=True):
                 vars(part).update(vars(picked))

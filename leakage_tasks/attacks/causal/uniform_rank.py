@@ -1,7 +1,8 @@
 """The rank of a secret from uniform random fillings, if these suffice: the usual case of a control.
 
-A few first draws teach a prediction and decide on the number of draws; they never enter the estimate. The estimate may
-be evaluated twice, with new draws the second time. The levels of both intervals together keep the error rate at 5 %.
+A few first draws teach a prediction and decide on the number of draws; they never enter the estimate. Each half of the
+draws that enter it also learns from the other half. The estimate may be evaluated twice, with new draws the second
+time. The levels of both intervals together keep the error rate at 5 %.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.group_shares import estimated_shares, first_draws
+from leakage_tasks.attacks.causal.group_shares import learned_draws
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.proposals import Power, ProposalMixture
@@ -33,13 +34,12 @@ FIRST = 8
 """Number of groups of draws that decide; each half of them tests the prediction that the other half taught."""
 STEP = 4
 """The number of groups is a multiple of this value, so that the last digit of a cost does not change it."""
-FEWEST, MOST = 12, 64
-"""Minimum and maximum number of groups; if more are needed, other proposals need fewer rows."""
+FEWEST, MOST, MOST_AGAIN = 12, 128, 256
+"""Minimum number of groups, and maximum numbers for the first and the second evaluation; if more are needed, other
+proposals need fewer rows."""
 ROUNDS = 4
 """Maximum number of rounds of draws to spend the remaining budget."""
-SAFETY = 1.25
-"""Safety factor on the variance of draws."""
-LEAST_VARIANCE = 0.25
+LEAST_VARIANCE = 0.1
 """Smallest variance that is expected of new draws, as a share of the variance without a prediction. A few draws often
 show too small a variance."""
 
@@ -71,15 +71,15 @@ class Shares:
         squares = float((self.values**2).sum())
         return float(self.values.sum()) ** 2 / squares if squares else 0.0
 
-    def needed(self, level: float, precision: float) -> int | None:
-        """Estimate the number of draws for an interval of ± ``precision`` bits; None if it exceeds :data:`MOST`."""
+    def needed(self, level: float, precision: float, most: int = MOST) -> int | None:
+        """Estimate the number of draws for an interval of ± ``precision`` bits; None if it exceeds ``most``."""
         # Half a hit more, so that draws without a hit have a mean.
         mean = min(float((self.values.sum() + 0.5 * self.binary) / (len(self.values) + self.binary)), 1.0)
         if mean <= 0:
             return None
         usual = mean * (1 - mean)
-        variance = usual if self.binary else max(SAFETY * float(self.values.var(ddof=1)), LEAST_VARIANCE * usual)
-        numbers = np.arange(FEWEST, MOST + 1, STEP)
+        variance = usual if self.binary else max(float(self.values.var(ddof=1)), LEAST_VARIANCE * usual)
+        numbers = np.arange(FEWEST, most + 1, STEP)
         low, high = share_interval(numbers, mean, variance, level)
         with np.errstate(divide="ignore", over="ignore"):
             enough = np.flatnonzero(np.log2(high / low) / 2 <= precision)
@@ -147,7 +147,7 @@ class UniformRank:
         low, high = self._ends(draws, LEVELS[0])
         if math.log2(high / low) / 2 <= self._precision:
             return self._summary(draws, LEVELS[0])
-        number = draws.needed(LEVELS[1], self._precision)
+        number = draws.needed(LEVELS[1], self._precision, MOST_AGAIN)
         if number is None or number > self._affordable:
             return None
         return self._summary(self._draws(number, 2), LEVELS[1])
@@ -184,18 +184,20 @@ class UniformRank:
             for filling in fillings:
                 hits.add(filling)
             return hits.shares()
-        made = first_draws(explorer, self._request(groups, FIRST, 0))
+        made = learned_draws(explorer, self._request(groups, FIRST, 0), self.lookahead)
         self.lookahead, self.reached_ends = made.lookahead, made.reached_ends >= FIRST // 4
-        return Shares(made.values, 0, binary=False)
+        return Shares(made.values[0], 0, binary=False)
 
     def _draws(self, number: int, stream: int) -> Shares:
         """Make new draws that enter the estimate."""
         groups = self._groups
         if groups is None:
             return self._random_fillings(number, stream)
-        values, seen = estimated_shares(self._explorer, self._request(groups, number, stream), self.lookahead)
-        each = zip(values, seen.tolist(), strict=True)
-        first, *ends = (Shares(row, met, binary=False) for row, met in each)
+        made = learned_draws(self._explorer, self._request(groups, number, stream), self.lookahead)
+        self.lookahead = made.lookahead
+        first, *ends = (
+            Shares(row, met, binary=False) for row, met in zip(made.values, made.seen.tolist(), strict=True)
+        )
         return Shares(first.values, first.seen, first.binary, tuple(ends))
 
     def _request(self, groups: Groups, number: int, stream: int) -> GroupRequest:

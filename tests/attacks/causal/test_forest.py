@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from leakage_tasks.attacks.causal.beam import _beams, beam_search
 from leakage_tasks.attacks.causal.forest import Forest, SecretMask
-from leakage_tasks.attacks.causal.group_shares import _estimated_shares, _first_draws
-from leakage_tasks.attacks.causal.lookahead import TOGETHER
+from leakage_tasks.attacks.causal.group_shares import _learned_draws
+from leakage_tasks.attacks.causal.lookahead import TOGETHER, Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.proposals import EXPLORING, adaptive_mixture
 from leakage_tasks.attacks.causal.random_descents import DescentRequest, _descend
@@ -90,19 +90,20 @@ def test_shares_and_lookaheads_of_more_trees_than_are_estimated_together_are_tho
         GroupRequest(group, 4 + n, f"more {n}", request.bounds, request.secret)
         for n, (group, request) in enumerate(zip(groups, asked, strict=True))
     ]
-    first = _first_draws(Forest(searched), asked)
+    nothing = [Lookahead(tree, bound) for tree, bound in zip(searched, bounds, strict=True)]
+    first = _learned_draws(Forest(searched), list(zip(asked, nothing, strict=True)))
     known = [draws.lookahead for draws in first]
-    together = _estimated_shares(Forest(searched), list(zip(more, known, strict=True)))
-    for tree, request, draws, again, (values, seen) in zip(searched, asked, first, more, together, strict=True):
-        (alone,) = _first_draws(Forest([tree]), [request])
+    together = _learned_draws(Forest(searched), list(zip(more, known, strict=True)))
+    for tree, request, draws, again, drawn in zip(searched, asked, first, more, together, strict=True):
+        (alone,) = _learned_draws(Forest([tree]), [(request, Lookahead(tree, request.bounds[0]))])
         assert draws.values == pytest.approx(alone.values, abs=1e-5)
         assert draws.reached_ends == alone.reached_ends
         children = tree.children(tree.root)
         expected = alone.lookahead.expected(children, request.bounds[0])
         assert draws.lookahead.expected(children, request.bounds[0]) == pytest.approx(expected, rel=1e-4)
-        ((own, own_seen),) = _estimated_shares(Forest([tree]), [(again, alone.lookahead)])
-        assert values == pytest.approx(own, abs=1e-5)
-        assert seen.tolist() == own_seen.tolist()
+        (single,) = _learned_draws(Forest([tree]), [(again, alone.lookahead)])
+        assert drawn.values == pytest.approx(single.values, abs=1e-5)
+        assert drawn.seen.tolist() == single.seen.tolist()
 
 
 def test_draws_and_what_they_teach_are_those_of_one_tree():
@@ -116,7 +117,8 @@ def test_draws_and_what_they_teach_are_those_of_one_tree():
             for tree, bound, path in zip(searched, bounds, paths, strict=True)
         ]
         return [
-            _first_draws(Forest([tree]), [request])[0].lookahead for tree, request in zip(searched, asked, strict=True)
+            _learned_draws(Forest([tree]), [(request, Lookahead(tree, request.bounds[0]))])[0].lookahead
+            for tree, request in zip(searched, asked, strict=True)
         ]
 
     def requests(lookaheads):

@@ -10,7 +10,7 @@ from scipy import stats
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.forest import Forest
-from leakage_tasks.attacks.causal.group_shares import estimated_shares, first_draws
+from leakage_tasks.attacks.causal.group_shares import learned_draws
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
@@ -38,9 +38,10 @@ def test_estimates_are_unbiased_with_any_prediction(template, taught):
     counts = path_counts(explorer.paths, explorer.space)
     groups, lookahead = Groups.of(explorer, counts), Lookahead(explorer, bound)
     if taught:
-        lookahead = first_draws(explorer, GroupRequest(groups, taught, "learn", (bound,), path)).lookahead
+        lookahead = learned_draws(explorer, GroupRequest(groups, taught, "learn", (bound,), path), lookahead).lookahead
     request = GroupRequest(groups, 3000, "draw", (bound,), path)
-    (values,), (seen,) = estimated_shares(explorer, request, lookahead)
+    drawn = learned_draws(explorer, request, lookahead)
+    (values,), (seen,) = drawn.values, drawn.seen
     error = values.std(ddof=1) / math.sqrt(3000)
     assert values.mean() == pytest.approx(others / explorer.space.size, abs=4 * error + 1e-9)
     assert seen <= others
