@@ -39,6 +39,8 @@ EARLY: dict[str, tuple[tuple[str, ...], ...]] = {
     "nlu-data": (("--count", "0"), ("--count", "x"), ("-o", "run")),
 }
 """Words that end what would take long, one of which always comes last, where it counts."""
+USUAL = ("README.md", "report.html")
+"""Files that commands write to if no other is named."""
 LEFT_OUT = ("doctor",)
 _FILES = ("canaries.jsonl", "data.txt", "pairs.jsonl", "run", f"run/results_{STAMP}.json", "trainer_state.json", "none")
 _OUTPUTS = ("out", "out.jsonl", "out.txt", "out.html", "out.md", "out.csv", "out.json", "out.png", "out.svg")
@@ -90,7 +92,7 @@ def make(stream: Random, folder: Path) -> Call:
     early = stream.choice(EARLY[name]) if name in EARLY else ()
     said = check_words([*name.split(), *(word for word in words if name not in EARLY or word != "--"), *early])
     given = {Path(word).parts[0] for word in said if word and Path(word).parts}
-    outputs = {*given, *(f"{each}{end}" for each in given for end in (".leakage.json", ".png", ".svg")), "README.md"}
+    outputs = {*given, *(f"{each}{end}" for each in given for end in (".leakage.json", ".png", ".svg")), *USUAL}
     return Call(lambda: leakage(*said), tuple(outputs - set(_FILES[1:])))
 
 
