@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.report.board.board import Board, Column
-from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.figures import Figure, Flag
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -21,6 +21,8 @@ _PIPELINES = {
 }
 """The hub's task type by ``--model``, for earlier results that do not record it."""
 LEVEL = 0.95
+OFF_CHANCE = "controls-off-chance"
+"""Waiver of the check that canaries which were never planted are at chance."""
 
 
 def eval_results(board: Board, pipeline: object = None) -> list[EvalResult]:
@@ -42,7 +44,14 @@ def eval_results(board: Board, pipeline: object = None) -> list[EvalResult]:
 def unfit(board: Board) -> dict[str, str]:
     """Return the tasks whose values may not be published on their own, each with the reason."""
     flags = (flag for flag in board.entries[0].flags if flag.unranked)
-    return {flag.task: "the controls show a fault" if flag.fault else flag.words for flag in flags}
+    return {flag.task: _reason(flag) for flag in flags}
+
+
+def _reason(flag: Flag) -> str:
+    """Return why a task's values may not be published on their own, without the remedy of a fault."""
+    if not flag.fault:
+        return flag.words
+    return "the controls show a fault" if flag.waiver == OFF_CHANCE else flag.words.rpartition(": ")[0] or flag.words
 
 
 def _result(task: str, column: Column, figure: Figure) -> EvalResult:

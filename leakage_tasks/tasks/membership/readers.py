@@ -90,6 +90,8 @@ def _tokens_read(reader: ReadsTexts, options: MembershipOptions) -> int:
         most //= 2
     if most is None or wanted <= most:
         return wanted
+    if most < 1:
+        raise TargetError("membership: the chat template leaves no room for a text: use a model with a longer context")
     after = " after the context of recall" if context else ""
     if "tokens" in options.given:
         raise OptionError(f"tokens={wanted}: the model reads at most {most}{after}: lower tokens")

@@ -6,6 +6,8 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -21,7 +23,9 @@ from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.report.card.card import make_card, read_measured_run
 from leakage_tasks.report.card.file import END, START, split_card
+from leakage_tasks.report.card.index import unfit
 from leakage_tasks.report.card.sentences import describe_attacks, describe_tested
+from leakage_tasks.report.load.figures import Flag
 from leakage_tasks.report.load.markdown import escaped
 from tests.report.made import STAMP, declaration, leaking, results, tiered, write
 
@@ -172,6 +176,12 @@ def test_a_fault_is_said_and_its_figures_do_not_go_to_the_index(tmp_path):
     assert made.section.index("The measurement is faulty") < made.section.index("| Metric |")
     assert [each.metric_type for each in ModelCard(made.text).data.eval_results] == ["extracted"]
     assert made.unfit == (("canary_exposure", "the controls show a fault"),)
+
+
+def test_a_fault_of_other_tasks_is_named_by_its_own_reason_without_the_remedy():
+    flag = Flag("membership", "auc", 0.5, "inconclusive: the texts differ: take others", True, waiver="texts-differ")
+    board = SimpleNamespace(entries=[SimpleNamespace(flags=[flag])])
+    assert unfit(cast(Any, board)) == {"membership": "inconclusive: the texts differ"}
 
 
 def test_what_was_tested_in_words():

@@ -364,6 +364,13 @@ def test_under_a_chat_template_a_text_is_the_turn_of_the_assistant(folder):
     assert results["configs"][TASK]["leakage"]["protocol"]["chat"] == "assistant"
 
 
+def test_a_chat_template_as_long_as_the_context_is_one_line(folder):
+    lm = hf(chat_tokenizer("chatml"), chat_model("chatml"))
+    settings = {"apply_chat_template": True, "system_instruction": "Be kind. " * 200}
+    with pytest.raises(TargetError, match="the chat template leaves no room for a text"):
+        evaluate(lm, folder, settings, attacks="loss", documents=4)
+
+
 def test_a_limited_run_has_no_primary_metric_and_a_model_without_likelihoods_is_an_error(lm, folder):
     results = evaluate(lm, folder, {"limit": 6}, attacks="loss")
     declared = results["configs"][TASK]["leakage"]
