@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from leakage_tasks.models.stateful import State, StatefulCausalLM, StatefulConfig
+from leakage_tasks.models.stateful import StatefulCausalLM, StatefulConfig
+from leakage_tasks.models.states import State
 
 
 class CausalConv(nn.Conv1d):

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from leakage_tasks.models.kernels import kernels_for
-from leakage_tasks.models.stateful import LayersFirst, State, StatefulCausalLM, StatefulConfig
+from leakage_tasks.models.stateful import StatefulCausalLM, StatefulConfig
+from leakage_tasks.models.states import LayersFirst, State
 
 
 class CharLSTMConfig(StatefulConfig):

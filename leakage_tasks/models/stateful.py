@@ -13,15 +13,7 @@ from torch import Tensor, nn
 from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-State = tuple[Tensor, ...]
-"""A model's state after the text so far; each tensor has shape [batch, …]."""
-
-
-class LayersFirst(State):
-    """A state with the batch in the second dimension, [layers, batch, hidden], as PyTorch's recurrent layers read it.
-
-    A model that ``reads_layers_first`` and gets such a state returns one, without two copies of each tensor.
-    """
+from leakage_tasks.models.states import State
 
 
 class StatefulConfig(PretrainedConfig):

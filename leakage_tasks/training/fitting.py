@@ -23,7 +23,7 @@ from leakage_tasks.training.text_batches import IGNORED, Batch, Batches
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-    from leakage_tasks.models.stateful import State
+    from leakage_tasks.models.states import State
 
 
 @dataclass(frozen=True)

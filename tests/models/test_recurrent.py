@@ -7,7 +7,7 @@ import torch
 
 from leakage_tasks.harness.generation import request
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
-from leakage_tasks.models.stateful import LayersFirst
+from leakage_tasks.models.states import LayersFirst
 from tests.models.families import tiny
 
 

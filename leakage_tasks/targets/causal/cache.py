@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leakage_tasks.models.stateful import LayersFirst
+from leakage_tasks.models.states import LayersFirst
 
 
 def bytes_of(tensors: Sequence[Tensor]) -> int:

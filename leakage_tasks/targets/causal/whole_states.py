@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.arrays import IntArray
-from leakage_tasks.models.stateful import LayersFirst
+from leakage_tasks.models.states import LayersFirst
 from leakage_tasks.targets.causal.cache import batch_dim, bytes_of, filled, form_of, hollow, tensors_of
 
 NO_STATE = -1
@@ -55,7 +55,7 @@ class WholeStates:
     """The state of each text's last row, in one pool for each form of state.
 
     States of one form are selected, read and written together, whichever canary they belong to. With ``layers_first``
-    they are stored and passed on as :class:`~leakage_tasks.models.stateful.LayersFirst`.
+    they are stored and passed on as :class:`~leakage_tasks.models.states.LayersFirst`.
     """
 
     def __init__(self, layers_first: bool = False) -> None:
