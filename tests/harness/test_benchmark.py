@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextvars import ContextVar
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,7 @@ def test_parts_are_joined_only_if_both_are_there() -> None:
 
 def test_without_a_run_the_harness_own_tasks_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quiz(tmp_path, CHOICE)
+    monkeypatch.setattr("leakage_tasks.harness.benchmark._MANAGER", ContextVar("no manager", default=None))
     monkeypatch.setattr(
         "lm_eval.tasks.TaskManager", lambda: TaskManager(include_path=str(tmp_path), include_defaults=False)
     )
