@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextvars import ContextVar
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -122,9 +122,11 @@ def test_parts_are_joined_only_if_both_are_there() -> None:
 
 def test_without_a_run_the_harness_own_tasks_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quiz(tmp_path, CHOICE)
-    monkeypatch.setattr("leakage_tasks.harness.benchmark._MANAGER", ContextVar("no manager", default=None))
+    # The name "lm_eval.tasks.TaskManager" would be looked up in the package, which may hold an earlier import.
     monkeypatch.setattr(
-        "lm_eval.tasks.TaskManager", lambda: TaskManager(include_path=str(tmp_path), include_defaults=False)
+        import_module("lm_eval.tasks"),
+        "TaskManager",
+        lambda: TaskManager(include_path=str(tmp_path), include_defaults=False),
     )
     assert load_benchmark("quiz").name == "quiz"
     with pytest.raises(OptionError, match="of=quis: the harness has no such task; did you mean 'quiz'"):
