@@ -20,8 +20,8 @@ REPEATED: tuple[str, ...] = tuple(
 )
 """What divergence prompts repeat: every visible ASCII character, and after every third one a common word.
 
-As many as in the report of Gemini 1.5 (2024, section 9.4.2), which repeats all printable ASCII characters and 25 words
-of Nasr et al. (2023, Figure 7).
+They are 125, as in the report of Gemini 1.5 (2024, footnote 33), which repeats all printable ASCII characters and the
+25 most effective words of Nasr et al. (2023, Figure 7).
 """
 ORDINARY = (
     "How do I cook rice so that it does not stick?",

@@ -39,6 +39,8 @@ from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 WARN_SAMPLES = 10
 """Number of samples from which a warning is issued if all samples are equal."""
+CHECKED_CHARACTERS = 100
+"""Number of characters of a user's text on which the fast path of a model is verified."""
 CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
 
@@ -302,6 +304,14 @@ def as_target(
     known = TARGETS.names()
     name = next((name for kind in type(lm).__mro__ if (name := _name(kind)) in known), None)
     return HarnessTarget(lm) if name is None else TARGETS[name](lm, texts, private, **spoken)
+
+
+def target_for_texts(lm: LM, texts: Sequence[str]) -> Any:
+    """Return the most capable target for a user's ``texts``, verified on the beginnings of the first and the last one.
+
+    The log shows no text. Raises TargetError like :func:`as_target`.
+    """
+    return as_target(lm, [text[:CHECKED_CHARACTERS] for text in (texts[0], texts[-1])], private=True)
 
 
 @register_target(HFLM)

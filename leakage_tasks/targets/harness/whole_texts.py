@@ -15,11 +15,9 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.embedded_tokens import embedded_tokens
 from leakage_tasks.targets.harness.faults import forward_faults, gives_no_likelihoods
-from leakage_tasks.targets.harness.target import HarnessScorer, as_target
+from leakage_tasks.targets.harness.target import HarnessScorer, target_for_texts
 from leakage_tasks.targets.token_ids import token_ids
 
-CHECKED_CHARACTERS = 100
-"""Number of characters of a text on which the fast path of a model is verified."""
 Window = tuple[list[int], list[int]]
 """Tokens that the model reads before the scored tokens, and the scored tokens."""
 
@@ -38,10 +36,10 @@ class WholeTexts:
     """A harness model that scores whole texts from their first token.
 
     A causal ``HFLM`` reads token ids after its prefix token, in passes as large as its memory allows if its fast path
-    is verified on the first text that is scored, else in the harness' batches. Texts longer than the model's context
-    are read in windows that overlap by half: each later window scores the tokens of its second half. Other models score
-    texts by ``loglikelihood_rolling``, which has its own windows. Raises TargetError for a model that cannot score
-    texts.
+    agrees with the harness on two of the first texts, else in the harness' batches. Texts longer than the model's
+    context are read in windows that overlap by half: each later window scores the tokens of its second half. Other
+    models score texts by ``loglikelihood_rolling``, which has its own windows. Raises TargetError for a model that
+    cannot score texts.
     """
 
     def __init__(self, lm: LM) -> None:
@@ -117,8 +115,7 @@ class WholeTexts:
 
     def _target(self, texts: Sequence[str]) -> Any:
         if self._verified is None:
-            examples = [text[:CHECKED_CHARACTERS] for text in (texts[0], texts[-1])]
-            self._verified = as_target(self._lm, examples, private=True)
+            self._verified = target_for_texts(self._lm, texts)
         return self._verified
 
     def _by_text(self, texts: Sequence[str]) -> list[TextBits]:

@@ -23,16 +23,13 @@ from leakage_tasks.pairs.document_texts import document_blocks
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.harness.chat import template_of
 from leakage_tasks.targets.harness.endpoint import takes_messages_alone
-from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.harness.target import target_for_texts
 from leakage_tasks.targets.harness.text_reader import HarnessTextReader
 from leakage_tasks.targets.protocols import CutText, ReadsTexts, ScoresSequences
 from leakage_tasks.targets.suffix.target import load_causal_target
 from leakage_tasks.targets.suffix.text_reader import CausalTextReader
 from leakage_tasks.tasks.membership.options import MembershipOptions
 from leakage_tasks.tasks.membership.texts import TestedTexts
-
-CHECKED_CHARACTERS = 100
-"""Number of characters of a text on which the fast path of a model is verified."""
 
 
 class Prepared(NamedTuple):
@@ -75,7 +72,7 @@ def reader_of(lm: LM, texts: Sequence[str], before: str | None, tokenizer: str |
     """Return the reader of a model, with the most figures that it gives. Raises TargetError if it gives none."""
     if takes_messages_alone(lm):
         raise TargetError(f"{type(lm).__name__} accepts only messages and scores no text: use another model or API")
-    target = as_target(lm, [text[:CHECKED_CHARACTERS] for text in (texts[0], texts[-1])], private=True)
+    target = target_for_texts(lm, texts)
     if isinstance(target, CausalTarget):
         return CausalTextReader(target, before)
     if not isinstance(target, ScoresSequences):
