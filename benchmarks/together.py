@@ -95,8 +95,9 @@ def _taught(options: argparse.Namespace) -> Setup:
     canaries = make_canaries(template, taught, controls=options.canaries - taught)
     learnt = [canary.text for canary in canaries if canary.planted]
     tokenizer = char_tokenizer(sorted({*"0123456789".join(canary.text for canary in canaries)}))
-    model = _model(options.shape, len(tokenizer))
-    _teach(model, tokenizer, learnt, options.epochs)
+    model = _model(options.shape, len(tokenizer)).eval()
+    if learnt:
+        _teach(model, tokenizer, learnt, options.epochs)
 
     def fresh() -> CausalTarget:
         # The number of rows per pass is fixed, independent of the device.

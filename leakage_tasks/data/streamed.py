@@ -22,9 +22,9 @@ from leakage_tasks.core.records import read_record
 from leakage_tasks.core.stable_inputs import changed
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import small_pieces
-from leakage_tasks.data.hub import POINTER, Pointer
 from leakage_tasks.data.layout import Columns, Layout
 from leakage_tasks.data.parquet import BUFFER, rows_at_once, write_batches
+from leakage_tasks.data.pointer import POINTER, Pointer
 from leakage_tasks.data.typed import BatchFormat
 
 ROWS = 1_000

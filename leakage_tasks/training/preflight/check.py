@@ -17,6 +17,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import first_line, log
 from leakage_tasks.training.callback.target import preserved_training_state
 from leakage_tasks.training.preflight.copies import Copy, CopyFinder, Spelling, unchanged_text, without_space_and_case
+from leakage_tasks.training.preflight.counts import CanaryCounts
 from leakage_tasks.training.preflight.edges import Edges
 from leakage_tasks.training.preflight.probes import (
     example_starts,
@@ -24,7 +25,7 @@ from leakage_tasks.training.preflight.probes import (
     packed_read_each_other,
     trained_share,
 )
-from leakage_tasks.training.preflight.report import CanaryCounts, Preflight
+from leakage_tasks.training.preflight.report import Preflight
 from leakage_tasks.training.preflight.rows import BatchRow, Detokenizer, rows_of
 from leakage_tasks.training.preflight.turns import PlantedRows, planted_rows
 from leakage_tasks.training.preflight.walk import Walk, preserved_random_state, walk_through

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from leakage_tasks.attacks.coarse import NATURAL
-
-if TYPE_CHECKING:
-    from leakage_tasks.training.preflight.report import CanaryCounts
+from leakage_tasks.training.preflight.counts import CanaryCounts
 
 
 def describe_copies(canaries: Sequence[CanaryCounts], full: bool) -> str | None:
