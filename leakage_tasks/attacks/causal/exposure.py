@@ -85,13 +85,13 @@ def exposure(request: AttackRequest) -> AttackResult:
     explorer = SearchTree(request.target, request.canary.attack_space)
     secret = explorer.path_of(request.canary.secret)
     read = SecretPath(explorer, secret)
-    cost, path = read.cost, read.nodes
+    cost = read.cost
     if method == "exact":
-        ranked = _count_within(explorer, secret, within(cost), request, request.budget, path)
+        ranked = _count_within(explorer, secret, within(cost), request, request.budget, read)
         if ranked is None:
             raise beyond_budget
     else:
-        ranked = _count_or_estimate(explorer, secret, within(cost), request, path, count=method == "auto")
+        ranked = _count_or_estimate(explorer, secret, within(cost), request, read, count=method == "auto")
     result: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
     return whole_texts.with_text_costs(result, request)
 
@@ -128,7 +128,7 @@ def count_exactly(
     bound: float,
     budget: int,
     margin: float = 0.0,
-    path: Sequence[Nodes] = (),
+    path: SecretPath | None = None,
 ) -> RankCount | None:
     """Count cheaper fillings by pruned search; return None if it takes more than ``budget`` sequences.
 
@@ -142,7 +142,7 @@ def count_exactly(
         bound: Cost of the secret in bits.
         budget: The most sequences to score.
         margin: Bits by which rounding may change the secret's cost; the tree is read up to ``bound + margin``.
-        path: Nodes of the secret's path that have been read, from the root on; they are not read again.
+        path: The secret's path, if its nodes have been read; they are not read again.
 
     Returns:
         The count, or None.
@@ -151,7 +151,7 @@ def count_exactly(
     counts, pending = np.zeros(3, dtype=np.int64), 0
     best: list[Guess] = []
     pending_parts: list[tuple[Nodes, Children]] = []
-    known = list(path[1:])
+    depth, last = 0, 0 if path is None else len(path) - 1
     nodes = explorer.root
     while True:
         children = explorer.children(nodes, explorer.cut(highest))
@@ -162,14 +162,15 @@ def count_exactly(
             counts += [int(counted[ending.costs <= bound + shift].sum()) for shift in (-margin, 0.0, margin)]
             best = explorer.cheapest(nodes, children, best)
         onward = children[explorer.paths.goes_on(children.states)]
-        if known:
-            onward = onward[~mask_of(explorer.child_paths(nodes, onward), known[0].paths[0])]
+        if path is not None and depth < last:
+            onward = onward[~path.on_path(nodes, onward)]
         pending_parts += [(nodes, onward[part]) for part in explorer.parts(nodes, onward)]
         pending += len(onward)
         if explorer.calls + pending > limit:
             return None
-        if known:
-            nodes = known.pop(0)
+        if path is not None and depth < last:
+            depth += 1
+            nodes = path.node(depth)
             continue
         if not pending_parts:
             fewest, others, most = map(int, counts)
@@ -184,7 +185,7 @@ def _count_within(
     bound: float,
     request: AttackRequest,
     limit: int,
-    path: Sequence[Nodes],
+    path: SecretPath,
 ) -> AttackResult | None:
     """Return the exact rank; None if it takes more than ``limit`` model calls in total."""
     margin = request.noise.path_margin(explorer.paths.longest)
@@ -203,7 +204,7 @@ def _count_or_estimate(
     secret: tuple[int, ...],
     bound: float,
     request: AttackRequest,
-    path: Sequence[Nodes],
+    path: SecretPath,
     *,
     count: bool,
 ) -> AttackResult:
@@ -223,7 +224,7 @@ def _estimate(
     secret: tuple[int, ...],
     bound: float,
     request: AttackRequest,
-    path: Sequence[Nodes],
+    path: SecretPath,
     precision: float,
     *,
     count: bool,
@@ -251,7 +252,7 @@ def _estimate(
 
 
 def _exact_if_affordable(
-    explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest, path: Sequence[Nodes]
+    explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest, path: SecretPath
 ) -> AttackResult | None:
     """Return the exact rank if the budget pays for the whole tree or all whole texts, or if few nodes need counting.
 

@@ -135,24 +135,6 @@ class Forest(SearchTree):
             part = Children(part.parents - span.start, part.columns, part.states, part.costs)
             yield TreePart(tree, nodes.without_memory(span), part, span.start, below)
 
-    def split(self, levels: Sequence[Nodes]) -> list[list[Nodes]]:
-        """Return the nodes of each tree in some ``levels``, which have at most one node of a tree each."""
-        if len(self) == 1:
-            return [list(levels)]
-        each: list[list[Nodes]] = [[] for _ in self.trees]
-        for nodes in levels:
-            texts, trees = nodes.memory, nodes.trees
-            assert trees is not None
-            for row, tree in enumerate(trees.tolist()):
-                one = slice(row, row + 1)
-                columns = nodes.states[one], nodes.costs[one], nodes.paths[one]
-                memory = None if texts is None else cast(SharesPasses, self.target).apart(texts[one])
-                part = Nodes(*columns, memory, nodes.following[one].copy(), np.zeros(1, dtype=np.int64))
-                if memory is not None:
-                    self._states.hold(part, self.target.state_bytes(memory))
-                each[tree].append(part)
-        return each
-
     def first_of_each(self, costs: FloatArray, trees: IntArray, most: IntArray) -> IntArray:
         """Return the rows of the cheapest costs of each tree, in their order; ties go to the earlier row.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.memory import MemoryBudget
-from leakage_tasks.targets.protocols import PredictsNextToken
+from leakage_tasks.targets.protocols import PredictsNextToken, SharesPasses
 from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
 
 AnyCost = TypeVar("AnyCost", float, FloatArray)
@@ -162,6 +162,23 @@ class SearchTree:
     def read_part(self, nodes: Nodes, children: Children) -> Nodes:
         """Run the model on children of one batch and return them as nodes."""
         return self.read([nodes], np.zeros(len(children), dtype=np.int64), children)
+
+    def only_node(self, level: Nodes, tree: int) -> Nodes:
+        """Return the only node of this tree in a ``level`` of a forest, in which it has the index ``tree``.
+
+        The node is kept independently of the others.
+        """
+        if len(level) > 1:
+            assert level.trees is not None
+            row = int(np.searchsorted(level.trees, tree))
+            part, texts = slice(row, row + 1), level.memory
+            level = level.without_memory(part)
+            level.following = level.following.copy()
+            if texts is not None:
+                level.memory = cast(SharesPasses, self.target).apart(texts[part])
+                self._states.hold(level, self.target.state_bytes(level.memory))
+        level.trees = np.zeros(1, dtype=np.int64)
+        return level
 
     def cheapest(self, nodes: Nodes, children: Children, best: list[Guess]) -> list[Guess]:
         """Return the ten cheapest fillings among ``best`` and the fillings that the children complete."""

@@ -24,32 +24,38 @@ class SecretPath:
         """Read the path token by token; the last token is not read. Raises TargetError for a cost that is not
         finite."""
         read = in_forest(_read_paths, explorer, tuple(path), 1)
-        self._path = tuple(path)
+        self._explorer, self._path, self._tree, self._levels = explorer, tuple(path), read.tree, read.levels
         self.cost = finite(read.cost)
         """Cost of the secret after the prefix, in bits."""
         self.cheaper_siblings = read.cheaper_siblings
         """Number of nodes beside the path that cost no more than the secret; only a search can tell how many of their
         fillings do."""
-        self.nodes = [explorer.root, *read.nodes]
-        """The nodes of the path, from the root on, without the last."""
 
-    def on_path(self, explorer: SearchTree, nodes: Nodes, children: Children) -> BoolArray:
+    def on_path(self, nodes: Nodes, children: Children) -> BoolArray:
         """Return a mask of the children that are nodes of this path, ``[m]``; it has at most one true element."""
         depth = nodes.paths.shape[1] + 1
-        if depth >= len(self.nodes):
+        if depth >= len(self):
             return np.zeros(len(children), dtype=bool)
-        return mask_of(explorer.child_paths(nodes, children), self._path[:depth])
+        return mask_of(self._explorer.child_paths(nodes, children), self._path[:depth])
+
+    def __len__(self) -> int:
+        """Return the number of nodes of the path, with the root and without the last."""
+        return len(self._path)
 
     def node(self, depth: int) -> Nodes:
         """Return the path's node of ``depth``, from 1."""
-        return self.nodes[depth]
+        return self._explorer.only_node(self._levels[depth - 1], self._tree)
 
 
 @dataclass(frozen=True)
 class _ReadPath:
-    """A path that was read: its nodes after the root, its cost in bits and the number of its cheaper siblings."""
+    """A path that was read: its cost in bits, and the number of its cheaper siblings.
 
-    nodes: list[Nodes]
+    Its nodes after the root are in the ``levels`` of a forest, in which it belongs to tree number ``tree``.
+    """
+
+    levels: Sequence[Nodes]
+    tree: int
     cost: float
     cheaper_siblings: int
 
@@ -77,5 +83,5 @@ def _read_paths(forest: Forest, paths: Sequence[tuple[int, ...]]) -> list[_ReadP
     cheaper = np.zeros(len(paths), dtype=np.int64)
     for trees, beside_costs in siblings:
         cheaper += np.bincount(trees[beside_costs <= within(costs)[trees]], minlength=len(paths))
-    each = forest.split(levels)
-    return [_ReadPath(*parts) for parts in zip(each, costs.tolist(), cheaper.tolist(), strict=True)]
+    read = enumerate(zip(costs.tolist(), cheaper.tolist(), strict=True))
+    return [_ReadPath(levels, tree, *numbers) for tree, numbers in read]

@@ -184,7 +184,7 @@ class _Search:
         for nodes, children in taken:
             going = children[self._explorer.paths.goes_on(children.states)]
             if self._secret is not None:
-                own = self._secret.on_path(self._explorer, nodes, going)
+                own = self._secret.on_path(nodes, going)
                 if own.any():
                     yield self._secret.node(nodes.paths.shape[1] + 1)
                 going = going[~own]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import contains
+from typing import Self
 
 import numpy as np
 
@@ -50,6 +51,12 @@ class AutomatonPaths:
         # Every token adds at least one character.
         self.longest = int(self.graph.to_come[self.root])
         self._single = all(slot.lengths == {1} for slot in space.slots)
+
+    def after(self, prefix: Sequence[int], space: Space, encode: Encode, text: str) -> Self:
+        """Return these paths after another prefix with its text, for a space that differs in that text alone."""
+        moved = object.__new__(type(self))
+        vars(moved).update(vars(self), prefix=tuple(prefix), _space=space, _encode=encode, _text=text)
+        return moved
 
     def table(self, states: IntArray) -> IntArray:
         return self.graph.table(states)

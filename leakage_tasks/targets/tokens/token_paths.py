@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.errors import TargetError
@@ -16,8 +17,10 @@ from leakage_tasks.targets.tokens.vocabulary import Pieces
 
 ENUMERATE = 20_000
 """Maximum number of fillings for which a space is enumerated without trying another method."""
-KEPT = 64
-"""Number of templates that are known to hold after a last word."""
+KEPT = 8
+"""Number of templates whose paths are cached."""
+MOVED = 2
+"""Number of fillings that are encoded to verify the paths after another prefix."""
 ENUMERATE_AT_MOST = 1_000_000
 """Maximum number of fillings for which a space is enumerated if the walk of the vocabulary fails the check."""
 
@@ -53,36 +56,78 @@ def lay_out(
     )
 
 
+@dataclass(frozen=True)
+class VerifiedPaths:
+    """Token paths that lose no filling, and probes that show whether they are right after other text too.
+
+    The text before the last word usually changes no later token. ``rest`` is the text between the tokens of the paths'
+    prefix and the first slot. ``texts`` are the probes after the prefix, with their ``tokens``.
+    """
+
+    paths: AutomatonPaths
+    rest: str
+    texts: Sequence[str]
+    tokens: Sequence[tuple[int, ...]]
+
+    def moved(self, space: Space, encode: Encode) -> AutomatonPaths | None:
+        """Return the paths after the prefix of ``space``, or None if the probes have other tokens there."""
+        text = space.prefix.removesuffix(self.rest)
+        try:
+            encoded = [tuple(tokens) for tokens in encode([text + probe for probe in self.texts])]
+        except TargetError:
+            return None
+        prefix = encoded[0][: len(encoded[0]) - len(self.tokens[0])]
+        if any(tokens != prefix + after for tokens, after in zip(encoded, self.tokens, strict=True)):
+            return None
+        return self.paths.after(prefix, space, encode, text)
+
+
 def _walked(kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pieces) -> AutomatonPaths | None:
     """Return the paths found by walking the vocabulary through the template, or None if they would lose a filling."""
-    probes, key = probes_of(space), (kind, space.slots, space.pieces[1:], last_word(space.prefix))
-    if key in pieces.held:
-        # The text before the last word usually changes no later token. These probes have every value in every slot.
-        probes = probes[-max(map(len, space.slots)) :]
+    cuts = _cuts(space, pieces)
+    key = kind, *map(id, space.slots), *space.pieces[1:], last_word(space.prefix), *(space.prefix[at:] for at in cuts)
+    verified = pieces.verified.pop(key, None)
+    paths = None if verified is None else verified.moved(space, encode)
+    if verified is None or paths is None:
+        verified = _verified(kind, space, encode, pieces, cuts)
+        if verified is None:
+            return None
+        paths = verified.paths
+    pieces.verified[key] = verified
+    if len(pieces.verified) > KEPT:
+        del pieces.verified[next(iter(pieces.verified))]
+    return paths
+
+
+def _verified(
+    kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pieces, cuts: Sequence[int]
+) -> VerifiedPaths | None:
+    """Return the paths of ``space``, or None if they would lose a probe; probes have every value in every slot."""
+    probes, before = probes_of(space), [space.prefix[:at] for at in cuts]
     texts = [space.begin(filling) for filling in probes]
     encoded = [tuple(tokens) for tokens in encode(texts)]
-    prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), encode, pieces)
+    # The placeholder -1 represents the token that is cut off.
+    cut_off = [(*(tokens or ()), -1) for tokens in encode_each(encode, before)]
+    prefix, text = _shared_prefix(space, encoded + cut_off, encode, pieces)
     tail = tail_of(space, probes, encoded, encode, pieces)
     if not _holds(texts, encoded, prefix, text, tail, pieces):
         return None
-    pieces.held[key] = None
-    if len(pieces.held) > KEPT:
-        del pieces.held[next(iter(pieces.held))]
-    return kind(space, encode, prefix, text, pieces, tail)
+    after = [tokens[len(prefix) :] for tokens in (*encoded[:MOVED], *(tokens[:-1] for tokens in cut_off))]
+    begun = [whole.removeprefix(text) for whole in (*texts[:MOVED], *before)]
+    paths = kind(space, encode, prefix, text, pieces, tail)
+    return VerifiedPaths(paths, space.prefix.removeprefix(text), begun, after)
 
 
-def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, ...]]:
-    """Return token sequences of the text before the first slot: one for each position at which a token that extends
-    into the slot may begin.
+def _cuts(space: Space, pieces: Pieces) -> list[int]:
+    """Return the positions in the text before the first slot at which a token that extends into the slot may begin.
 
-    The tokens of every filling begin like one of these cuts or like the whole text, since tokens before a position do
-    not depend on the text after it. The placeholder −1 represents the token that is cut off.
+    Up to that token, a filling has the tokens of the text before such a position, since these do not depend on the text
+    after it.
     """
     first = {value[0] for value in space.slots[0].values}
-    cuts = [
+    return [
         at for at in range(len(space.prefix)) if not first.isdisjoint(pieces.continuations.get(space.prefix[at:], ()))
     ]
-    return [(*(tokens or ()), -1) for tokens in encode_each(encode, [space.prefix[:at] for at in cuts])]
 
 
 def _shared_prefix(

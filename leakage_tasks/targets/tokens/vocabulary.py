@@ -49,9 +49,8 @@ class Pieces(dict[int, str]):
         return {}
 
     @cached_property
-    def held(self) -> dict[Hashable, None]:
-        """Keys of the last templates whose token paths were verified, see
-        :func:`~leakage_tasks.targets.tokens.token_paths.lay_out`."""
+    def verified(self) -> dict[Hashable, Any]:
+        """The :class:`~leakage_tasks.targets.tokens.token_paths.VerifiedPaths` of the last templates."""
         return {}
 
     @cached_property

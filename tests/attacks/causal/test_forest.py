@@ -48,7 +48,9 @@ def test_paths_are_those_of_one_tree():
         own = SecretPath(tree, path)
         assert read.cost == pytest.approx(own.cost, abs=1e-4)
         assert read.cheaper_siblings == own.cheaper_siblings
-        for node, other in zip(read.nodes, own.nodes[1:], strict=True):
+        for depth in range(1, len(own)):
+            node = forest.trees[read.tree].only_node(read.levels[depth - 1], read.tree)
+            other = own.node(depth)
             assert np.array_equal(node.paths, other.paths)
             assert node.following == pytest.approx(other.following, abs=1e-4)
 

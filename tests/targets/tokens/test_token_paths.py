@@ -149,6 +149,29 @@ def test_a_token_that_swallows_the_space_before_a_few_secrets_is_allowed_for(mon
     assert sorted(all_fillings(paths)) == sorted(space.enumerate())
 
 
+@pytest.mark.parametrize("tokenizer", [letters(), merging()])
+@pytest.mark.parametrize("by_character", [False, True])
+def test_paths_are_moved_to_another_beginning_if_the_tokens_of_fillings_stay(tokenizer, by_character, monkeypatch):
+    """Some texts are encoded character by character, as if the beginning of a text decided on all of its tokens."""
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+
+    def encode(texts):
+        return [
+            sum(encoder(tokenizer)(list(text)), []) if by_character and text.startswith("a") else tokens
+            for text, tokens in zip(texts, encoder(tokenizer)(texts), strict=True)
+        ]
+
+    pieces = token_pieces(tokenizer, len(tokenizer))
+    spaces = [parse_template(f"{begun} is {{digits:2}} now") for begun in ("the pin", "the code", "a code")]
+    moved = [lay_out(space, encode, lambda: pieces, Tries()) for space in spaces]
+    fresh = [lay_out(space, encode, lambda: Pieces(pieces), Tries()) for space in spaces]
+    for space, one, other in zip(spaces, moved, fresh, strict=True):
+        assert one.prefix == other.prefix
+        assert sorted(all_fillings(one)) == sorted(all_fillings(other)) == sorted(space.enumerate())
+        assert all(one.path(filling) == other.path(filling) for filling in space.enumerate())
+    assert moved[1].graph is moved[0].graph
+
+
 def test_a_tokenizer_that_cannot_tell_fillings_apart_is_declined():
     lossy = lambda texts: encoder(letters())([text.replace("7", "1") for text in texts])  # noqa: E731
     with pytest.raises(TargetError, match="cannot be distinguished"):
