@@ -33,7 +33,11 @@ BEFORE, DIGITS = "her card ends in ", 3
 GUESSES = [f"{number:0{DIGITS}}" for number in range(10**DIGITS)]
 TASKS = ["canary_exposure", "canary_extraction"]
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
-WHEN = {"date", "start_time", "end_time", "total_evaluation_time_seconds"}
+WHEN = {"date", "start_time", "end_time", "total_evaluation_time_seconds", "when"}
+SALTED = {"key"}
+"""Fields of a journal's lines that a salted hash of the secret determines."""
+REVEALED = ("samples_", "findings")
+"""First words of the files to which ``reveal=true`` writes findings in full."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +77,8 @@ def audited(tmp_path: Path, lm: HFLM, leakage: Leakage, caplog: pytest.LogCaptur
         caplog.clear()
         canary = Canary("natural-1", f"{BEFORE}{{digits:{DIGITS}}}", tuple(secret), kind="natural", salt="5" * 32)
         write_manifest([canary], folder / "found.jsonl")
-        _measured(lm, folder, {"canaries": str(folder / "found.jsonl"), **metadata})
+        metadata |= {"canaries": str(folder / "found.jsonl"), "resume": str(folder / "journal")}
+        _measured(lm, folder, metadata)
         told = {name: "".join(map(str, leakage(name, *rest))) for name, *rest in _reports(folder)}
         told["log"] = "".join(each.getMessage() for each in caplog.records if each.name.startswith(OURS))
         (folder / "found.jsonl").unlink()
@@ -101,19 +106,25 @@ def _reports(folder: Path) -> Iterator[list[str | Path]]:
     yield ["score", folder / "out"]
     yield ["check", folder / "out", "--max-exposure", "1"]
     yield ["compare", folder / "out", folder / "out"]
+    yield ["report", folder / "out", "-o", folder / "report.html"]
     yield ["plot", "repetitions", folder / "out", "-o", folder / "repetitions"]
 
 
 def without_times(files: dict[str, str]) -> dict[str, object]:
-    """The files less what says when they were written."""
+    """The files less what says when they were written, and less hashes."""
     found: dict[str, object] = {}
     for name, text in files.items():
+        text = re.sub(r"\b[0-9a-f]{64}\b", "", text)
         text = re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d[:-]\d\d[:-]\d\d(\.\d+)?|\b\d{4}-\d\d-\d\d\b", "", text)
-        lines = [json.loads(line) for line in text.splitlines()] if name.endswith(".jsonl") else None
+        lines = [_without(json.loads(line), WHEN | SALTED) for line in text.splitlines()] if ".jsonl" in name else None
         whole = json.loads(text) if name.endswith(".json") else lines
-        told = {key: value for key, value in whole.items() if key not in WHEN} if isinstance(whole, dict) else whole
-        found[re.sub(r"_[T\d.:-]+(?=\.json)", "", name)] = text if whole is None else told
+        told = _without(whole, WHEN) if isinstance(whole, dict) else whole
+        found[re.sub(r"_[T\d.:-]+(?=\.json)|(?<=findings)-.*(?=\.jsonl)", "", name)] = text if whole is None else told
     return found
+
+
+def _without(record: dict[str, object], left_out: set[str]) -> dict[str, object]:
+    return {key: value for key, value in record.items() if key not in left_out}
 
 
 def confirmed(files: dict[str, str], bits: np.ndarray) -> set[str]:
@@ -129,17 +140,27 @@ def confirmed(files: dict[str, str], bits: np.ndarray) -> set[str]:
 
 
 @pytest.mark.parametrize("reveal", [True, False])
-def test_the_attack_finds_a_secret_whose_figures_are_told(reveal, audited, bits) -> None:
+def test_the_attack_finds_a_secret_in_samples_and_journal_of_a_run_that_reveals_and_nowhere_else(
+    reveal, audited, bits
+) -> None:
     secret = ranked(bits, 357)
-    assert (secret in confirmed(audited(secret, reveal=reveal), bits)) is reveal
+    files = audited(secret, reveal=reveal)
+    assert {"report", "report.html", "board.html", "README.md", "check", "log"} <= files.keys()
+    assert [len([name for name in files if name.startswith(start)]) for start in REVEALED] == [2, 1]
+    confirming = {name for name, text in files.items() if secret in confirmed({name: text}, bits)}
+    # An extraction's finding says nothing of a secret beyond its ten guesses.
+    full = ("samples_canary_exposure", "findings")
+    assert confirming == ({name for name in files if name.startswith(full)} if reveal else set())
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("reveal", [True, False])
 @pytest.mark.parametrize("pair", [(1, 10), (101, 983)])
-def test_two_secrets_of_a_band_leave_the_same_behind(pair, audited, bits) -> None:
-    first, second = (without_times(audited(ranked(bits, rank))) for rank in pair)
+def test_two_secrets_of_a_band_leave_the_same_behind(pair, reveal, audited, bits) -> None:
+    first, second = (without_times(audited(ranked(bits, rank), reveal=reveal)) for rank in pair)
     assert first.keys() == second.keys()
-    assert {name for name in first if first[name] != second[name]} == set()
+    differ = {name for name in first if first[name] != second[name]}
+    assert {name for name in differ if not (reveal and name.startswith(REVEALED))} == set()
 
 
 @pytest.mark.slow

@@ -15,6 +15,6 @@ def __getattr__(name: str) -> object:
     """Import the attacks on first use, so that code that only reads findings does not import torch."""
     if name not in ("ATTACKS", "run_attack"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from leakage_tasks.attacks import run
+    from leakage_tasks.attacks import registry, run
 
-    return getattr(run, name)
+    return getattr(registry if name == "ATTACKS" else run, name)

@@ -11,9 +11,9 @@ from typing import Any
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.attacks.redact import HidingSecrets
 from leakage_tasks.attacks.registry import Attack, AttackRequest
-from leakage_tasks.attacks.run import chosen_attacks, run_attack
+from leakage_tasks.attacks.run import Hooks, run_chosen
+from leakage_tasks.attacks.selection import chosen_attacks
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.planning.bounds import Bounds, Range, bounds_of
 from leakage_tasks.planning.case import WHOLE_TEXTS, case_of
@@ -26,7 +26,7 @@ from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum
 from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.targets.scheduler import OnRows
-from leakage_tasks.tasks.attack_handler import prepared
+from leakage_tasks.tasks.attack_handler import attack_settings, prepared
 from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
 
 TASKS = {"canary_exposure": CanaryExposure, "canary_extraction": CanaryExtraction}
@@ -92,20 +92,8 @@ class Planner:
         made = TASKS[task]({"task": task, "metadata": {**metadata, "canaries": manifest}})
         made.take_chat(chat or {})
         self.task_settings, canaries, self.target = prepared(lm, made.task_settings, made.test_docs())
-        self.context = Context(**self.task_settings["context"])
-        task_settings = self.task_settings
-        self.pairs = chosen_attacks(
-            *(
-                task_settings["attack"],
-                self.target,
-                canaries,
-                task_settings["budget"],
-                task_settings["seed"],
-                task_settings["goal"],
-                task_settings["settings"],
-            ),
-            self.context,
-        )
+        self.settings = attack_settings(self.task_settings)
+        self.pairs = chosen_attacks(self.settings, self.target, canaries)
         self.modules = modules_of(lm)
         self.spent = 0.0
         with self._allowed(), HidingSecrets(list(canaries)):
@@ -175,12 +163,7 @@ class Planner:
         done: Callable[[int, Finding], None] | None = None,
     ) -> list[Finding]:
         """Run the task's attack on some of its canaries, without natural canaries."""
-        task_settings = self.task_settings
-        limits = {"budget": task_settings["budget"], "seed": task_settings["seed"], "goal": task_settings["goal"]}
-        options = {"values": task_settings["settings"], "context": self.context}
-        return run_attack(
-            task_settings["attack"], self.target, canaries, **limits, **options, on_rows=on_rows, done=done
-        )
+        return run_chosen(chosen_attacks(self.settings, self.target, canaries), Hooks(done=done, on_rows=on_rows))
 
 
 def kind_of(canary: Canary) -> str:

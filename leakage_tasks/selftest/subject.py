@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from typing import Any, TextIO
 
@@ -19,6 +19,7 @@ from tqdm import tqdm
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.classifier.class_scores import ClassScores
 from leakage_tasks.attacks.registry import AttackRequest
+from leakage_tasks.attacks.run import Hooks
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.generate import make_canaries
 from leakage_tasks.canaries.spaces import Filling, Space, literal
@@ -216,8 +217,10 @@ class Subject:
         self, name: str, target: Any, canaries: Sequence[Canary], what: str, budget: int, settings: Any = None
     ) -> list[Finding]:
         """Run an attack for exposure, with a progress bar labelled ``what``."""
-        bar, seed = partial(tqdm, desc=f"selftest: {what}", file=self.screen, leave=False), self.settings.seed
-        return run_attack(name, target, canaries, budget=budget, seed=seed, values=settings, progress=bar)
+        seed = self.settings.seed
+        with tqdm(total=len(canaries), desc=f"selftest: {what}", file=self.screen, leave=False) as bar:
+            hooks = Hooks(done=lambda index, finding: bar.update())
+            return run_attack(name, target, canaries, budget=budget, seed=seed, values=settings, hooks=hooks)
 
 
 def fresh_canaries(

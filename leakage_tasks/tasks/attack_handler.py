@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.attacks import Finding, finding_from_json, run_attack
+from leakage_tasks.attacks import Finding, finding_from_json
 from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer_context
 from leakage_tasks.attacks.redact import HidingSecrets
+from leakage_tasks.attacks.run import Hooks, run_chosen
+from leakage_tasks.attacks.selection import AttackSettings, chosen_attacks
 from leakage_tasks.canaries import Canary, manifest_hash
 from leakage_tasks.canaries.canary import attacker_view
 from leakage_tasks.canaries.chat import Chat
@@ -217,27 +219,30 @@ def _all_findings(
     bar = CanariesBar(attacked, title, processes, shown=rank_of(lm) == 0)
 
     def add(number: int, finding: Finding) -> None:
-        shown = finding if task_settings["reveal"] else coarsened(finding)
-        bar.done(number, shown)
+        bar.done(number, finding)
         if stored is not None:
-            stored.add(missing[number], finding.attack, shown.to_json())
+            stored.add(missing[number], finding.attack, finding.to_json())
 
+    share = None if processes is None else CanaryShare(processes, canaries, task_settings["budget"], missing)
+    hooks = Hooks(done=add, on_rows=bar.read, share=share)
+    if not task_settings["reveal"]:
+        hooks = dataclasses.replace(hooks, publish=coarsened)
     with bar.closing():
-        new_findings = run_attack(
-            task_settings["attack"],
-            target,
-            attacked,
-            budget=task_settings["budget"],
-            seed=task_settings["seed"],
-            goal=task_settings["goal"],
-            values=task_settings["settings"],
-            for_others=task_settings["for_others"],
-            context=Context(**task_settings["context"]),
-            done=add,
-            on_rows=bar.read,
-            share=None if processes is None else CanaryShare(processes, canaries, task_settings["budget"], missing),
-        )
+        new_findings = run_chosen(chosen_attacks(attack_settings(task_settings), target, attacked), hooks)
     return [*known.values(), *new_findings]
+
+
+def attack_settings(task_settings: Mapping[str, Any]) -> AttackSettings:
+    """Return the settings of the attack that a request to the model contains."""
+    return AttackSettings(
+        task_settings["attack"],
+        goal=task_settings["goal"],
+        budget=task_settings["budget"],
+        seed=task_settings["seed"],
+        values=task_settings["settings"],
+        context=Context(**task_settings["context"]),
+        for_others=task_settings["for_others"],
+    )
 
 
 def _attacked(
@@ -248,7 +253,7 @@ def _attacked(
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
     settings_hash = fingerprint({name: task_settings[name] for name in named} | {"version": __version__})
     supporting, near = _copies_of_others(manifest_of(task_settings))
-    stamped = (
+    return [
         dataclasses.replace(
             finding,
             manifest=task_settings["manifest"],
@@ -258,8 +263,7 @@ def _attacked(
             reading=task_settings.get("reading", ""),
         )
         for finding in findings
-    )
-    return [finding if task_settings["reveal"] else coarsened(finding) for finding in stamped]
+    ]
 
 
 def _report_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> None:

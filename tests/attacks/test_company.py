@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.run import Hooks
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
@@ -122,8 +123,9 @@ def test_a_third_of_the_findings_are_complete_at_half_of_the_rows():
     def on_rows(_, read):
         rows[0] += read
 
-    options = {"goal": "extraction", "budget": 100, "on_rows": on_rows}
-    run_attack("shortest-path", target, made, done=lambda *_: complete.append(rows[0]), **options)
+    options = {"goal": "extraction", "budget": 100}
+    hooks = Hooks(done=lambda *_: complete.append(rows[0]), on_rows=on_rows)
+    run_attack("shortest-path", target, made, hooks=hooks, **options)
     assert sum(each <= rows[0] / 2 for each in complete) >= 20
     assert len(passes) <= 1.05 * 101
 

@@ -11,6 +11,7 @@ from leakage_tasks.attacks import ATTACKS, run_attack
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.redact import NamingCanary
 from leakage_tasks.attacks.registry import register
+from leakage_tasks.attacks.run import Hooks
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.targets import CausalTarget
@@ -125,7 +126,7 @@ def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(batch
     assert sum(each.seconds for each in found) >= 0.08
 
 
-def test_the_bar_moves_as_findings_come(batched):
+def test_an_attack_on_all_canaries_hands_out_each_finding_before_it_makes_the_next(batched):
     seen, done = [], []
 
     def run(requests):
@@ -133,14 +134,9 @@ def test_the_bar_moves_as_findings_come(batched):
             done.append(request.canary.id)
             yield {}
 
-    def progress(pairs):
-        for number, pair in enumerate(pairs):
-            seen.append((number, len(done)))
-            yield pair
-
     batched(run)
-    run_attack("at-once", Scores(), MANY, progress=progress)
-    assert seen == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    run_attack("at-once", Scores(), MANY, hooks=Hooks(done=lambda number, _: seen.append((number, len(done)))))
+    assert seen == [(0, 1), (1, 2), (2, 3), (3, 4)]
 
 
 def test_an_error_of_many_names_the_canary_at_fault_alone(batched):
@@ -179,18 +175,26 @@ def test_an_error_of_many_none_of_them_natural_is_left_as_it_is(batched):
 
 def test_each_finding_is_told_as_soon_as_it_is_complete():
     canaries = [Canary(name, "pin {digits:2}", tuple(name)) for name in ("12", "34", "56")]
-    seen, begun = [], []
+    seen, target = [], CausalTarget(tiny_gpt2(letters()), letters())
+    found = run_attack("auto", target, canaries, hooks=Hooks(done=lambda *of: seen.append(of)))
+    assert seen == [*enumerate(found)]
 
-    def bar(pairs):
-        for pair in pairs:
-            begun.append(len(seen))
-            yield pair
 
-    target = CausalTarget(tiny_gpt2(letters()), letters())
-    found = run_attack("auto", target, canaries, progress=bar, done=lambda place, each: seen.append((place, each)))
-    assert begun == [0, 1, 2]
-    assert [place for place, _ in seen] == [0, 1, 2]
-    assert [each for _, each in seen] == found
+def test_a_finding_is_published_once_before_anything_else_sees_it(batched):
+    """The mean of the seconds of a batched attack must not bring back seconds that were removed."""
+    published, seen = [], []
+
+    def publish(finding):
+        published.append(finding.canary)
+        return dataclasses.replace(finding, seconds=None if finding.canary == MANY[0].id else 0.5, rank=1)
+
+    batched(lambda requests: ({"rank": 9} for _ in requests))
+    hooks = Hooks(publish, done=lambda _, finding: seen.append(finding))
+    found = run_attack("at-once", Scores(), MANY, hooks=hooks)
+    assert published == [each.canary for each in seen] == [each.id for each in MANY]
+    assert {each.rank for each in (*seen, *found)} == {1}
+    assert [each.seconds is None for each in found] == [True, False, False, False]
+    assert len({each.seconds for each in found[1:]}) == 1
 
 
 @pytest.mark.parametrize(("attack", "goal"), [("exposure", "exposure"), ("shortest-path", "extraction")])
@@ -205,6 +209,6 @@ def test_an_attack_that_has_ended_keeps_nothing_of_its_search(attack, goal, monk
     target = CausalTarget(tiny_gpt2(letters()), letters())
     canaries = make_canaries("the pin of {unique} is {digits:5}.", 6, controls=6, seed=1)
     # The results that are yielded are kept, and their trees are not.
-    run_attack(attack, target, canaries, goal=goal, budget=200, done=lambda *_: live.append(len(made)))
+    run_attack(attack, target, canaries, goal=goal, budget=200, hooks=Hooks(done=lambda *_: live.append(len(made))))
     assert all(trees <= len(canaries) - ended for ended, trees in enumerate(live, 1))
     assert (len(made), target.engine.tree.used) == (0, 1)

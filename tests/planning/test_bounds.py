@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from adapters.classifier_scorer import ClassifierScorerLM
-from leakage_tasks.attacks.run import chosen_attacks, run_attack
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.selection import AttackSettings, chosen_attacks
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
@@ -58,7 +59,7 @@ def test_every_canary_stays_within_the_bounds(attack: str, template: str, make: 
     canaries = make_canaries(template, 3, controls=2, seed=1, id_prefix="p")
     # The first pass of a model is made in two ways, to prove that they agree.
     run_attack("beam", target, canaries[:1], budget=60)
-    pairs = chosen_attacks(attack, target, canaries, 400, 0, ATTACKS[attack], settings)
+    pairs = chosen_attacks(AttackSettings(attack, ATTACKS[attack], 400, values=settings), target, canaries)
     for (chosen, request), canary in zip(pairs, canaries, strict=True):
         bounds = bounds_of(chosen.name, case_of(chosen, request))
         with metered(modules_of(SimpleNamespace(model=model))) as count:
@@ -85,7 +86,7 @@ def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, templa
     target, goal = as_target(lm), "exposure" if attack == "class-loss" else "extraction"
     words = {"words": word_list("words", tuple("abcdefghijklmnopqrstuvwxyz"))}
     canaries = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", label="LABEL_1", alphabets=words)
-    ((chosen, request),) = chosen_attacks(attack, target, canaries, 1000, 0, goal, {})
+    ((chosen, request),) = chosen_attacks(AttackSettings(attack, goal, 1000), target, canaries)
     case = case_of(chosen, request)
     bounds = bounds_of(chosen.name, case)
     with metered(modules_of(lm)) as count, metered([lm.target.model]) as classifier:
@@ -100,7 +101,7 @@ def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, templa
 def test_brute_force_takes_all_fillings() -> None:
     target = CausalTarget(tiny_gpt2(letters()), letters())
     canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
-    ((attack, request),) = chosen_attacks("brute-force", target, canaries, 400, 0, "extraction", {})
+    ((attack, request),) = chosen_attacks(AttackSettings("brute-force", "extraction", 400), target, canaries)
     (found,) = run_attack("brute-force", target, canaries, budget=400, goal="extraction")
     rows = bounds_of("brute-force", case_of(attack, request)).rows
     assert (rows.least, found.model_calls) == (100, 100)
@@ -109,7 +110,7 @@ def test_brute_force_takes_all_fillings() -> None:
 def test_an_attack_of_another_package_keeps_to_its_budget() -> None:
     target = CausalTarget(tiny_gpt2(letters()), letters())
     canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
-    ((attack, request),) = chosen_attacks("beam", target, canaries, 400, 0, "extraction", {})
+    ((attack, request),) = chosen_attacks(AttackSettings("beam", "extraction", 400), target, canaries)
     assert bounds_of("theirs", case_of(attack, request)).rows.most == 400
 
 

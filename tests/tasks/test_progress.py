@@ -17,6 +17,7 @@ from torch import distributed as dist
 
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.coarse import coarsened
+from leakage_tasks.attacks.run import Hooks
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.targets import CausalTarget
@@ -158,7 +159,7 @@ def test_its_rows_are_those_that_the_attack_says_it_read() -> None:
     def read(place: int, number: int) -> None:
         rows[place] = rows.get(place, 0) + number
 
-    found = run_attack("exposure", target, canaries, on_rows=read)
+    found = run_attack("exposure", target, canaries, hooks=Hooks(on_rows=read))
     assert [rows[place] for place in range(2)] == [each.model_calls for each in found]
 
 

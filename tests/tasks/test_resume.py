@@ -47,12 +47,12 @@ def attacked(monkeypatch):
     """The canaries of every attack that was run."""
     seen = []
 
-    def noting(name, target, canaries, **settings):
+    def noting(settings, target, canaries):
         seen.append([canary.id for canary in canaries])
-        return attack(name, target, canaries, **settings)
+        return choose(settings, target, canaries)
 
-    attack = attack_handler.run_attack
-    monkeypatch.setattr(attack_handler, "run_attack", noting)
+    choose = attack_handler.chosen_attacks
+    monkeypatch.setattr(attack_handler, "chosen_attacks", noting)
     return seen
 
 

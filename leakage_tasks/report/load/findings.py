@@ -6,7 +6,7 @@ This module removes everything that could reveal a secret of kind ``natural``, b
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, TypeVar
@@ -130,17 +130,17 @@ def read_details(run: Run, *, reveal: bool = False) -> Details:
     ``reveal`` keeps natural secrets and training text, as far as the run logged them.
     """
     missing: dict[str, str] = {}
-    canaries: dict[tuple[str, str], CanaryDetail] = {}
+    logged: dict[tuple[str, str], list[tuple[str, Mapping[str, Any], Finding]]] = {}
     for task in (EXPOSURE, EXTRACTION):
         for doc, finding in _findings(run, task, finding_from_json, missing):
             # Two tasks of a run may use different manifests that share ids.
-            key = finding.manifest, finding.canary
-            canaries[key] = _with(canaries.get(key) or _canary(finding, doc, reveal), task, finding, reveal)
+            logged.setdefault((finding.manifest, finding.canary), []).append((task, doc, finding))
+    canaries = tuple(_canary(findings, reveal) for findings in logged.values())
     suffixes = _findings(run, SUFFIXES, suffix_finding_from_json, missing)
     pairs = [_pair(doc, finding, reveal) for doc, finding in suffixes if not finding.control]
     selected = tuple(pair for pair in pairs if pair is not None)
     costs = _document_costs(finding for _, finding in _findings(run, WINDOWS, suffix_finding_from_json, missing))
-    return Details(tuple(canaries.values()), selected, len(pairs) - len(selected), costs, missing)
+    return Details(canaries, selected, len(pairs) - len(selected), costs, missing)
 
 
 def _document_costs(findings: Iterable[SuffixFinding]) -> dict[str, float]:
@@ -166,21 +166,25 @@ def _findings(
         missing[task] = error.reason
 
 
-def _canary(finding: Finding, doc: Mapping[str, Any], reveal: bool) -> CanaryDetail:
-    known = finding.canary, finding.planted, finding.repetitions
-    if not reveal and NATURAL in (finding.kind, doc.get("kind")):
-        return CanaryDetail(*known, NATURAL)
-    secret = doc.get("secret")
-    shown = None if secret is None else tuple(map(str, secret))
-    return CanaryDetail(*known, finding.kind, template=doc.get("template"), secret=shown, label=doc.get("label"))
+def _canary(logged: Sequence[tuple[str, Mapping[str, Any], Finding]], reveal: bool) -> CanaryDetail:
+    """Return the details of one canary from its findings, each with its task and document.
+
+    A run may reveal secrets that this report must not show. The kind in any finding or document is enough to hide them.
+    """
+    _, doc, first = logged[0]
+    hidden = not reveal and any(NATURAL in (finding.kind, doc.get("kind")) for _, doc, finding in logged)
+    known, secret = (first.canary, first.planted, first.repetitions), doc.get("secret")
+    if hidden:
+        canary = CanaryDetail(*known, NATURAL)
+    else:
+        shown = None if secret is None else tuple(map(str, secret))
+        canary = CanaryDetail(*known, first.kind, template=doc.get("template"), secret=shown, label=doc.get("label"))
+    for task, _, finding in logged:
+        canary = _with(canary, task, coarsened(dataclasses.replace(finding, kind=NATURAL)) if hidden else finding)
+    return canary
 
 
-def _with(canary: CanaryDetail, task: str, finding: Finding, reveal: bool) -> CanaryDetail:
-    # A run may reveal secrets that this report must not show: the kind in either place is enough to hide them.
-    if not reveal and NATURAL in (canary.kind, finding.kind):
-        finding = coarsened(dataclasses.replace(finding, kind=NATURAL))
-        known = None if canary.exposure is None else coarsened(dataclasses.replace(canary.exposure, kind=NATURAL))
-        canary = dataclasses.replace(canary, kind=NATURAL, template=None, secret=None, label=None, exposure=known)
+def _with(canary: CanaryDetail, task: str, finding: Finding) -> CanaryDetail:
     names = ("ranked", "place_settled", *(FIT if finding.method == EXTRAPOLATED else ()))
     extra = {name: finding.extra[name] for name in names if name in finding.extra}
     if extra != finding.extra:

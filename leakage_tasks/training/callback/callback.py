@@ -13,7 +13,8 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.coarse import NATURAL, coarsened
-from leakage_tasks.attacks.run import chosen_attacks
+from leakage_tasks.attacks.run import Hooks
+from leakage_tasks.attacks.selection import AttackSettings, chosen_attacks
 from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.context import read_context
 from leakage_tasks.canaries.near import near_counts
@@ -245,7 +246,8 @@ class ExposureCallback(TrainerCallback):
         assert self._target is not None
         context, canaries = self._watched
         if not self.baseline:
-            chosen_attacks("exposure", self._target, canaries, self.budget, self.seed, "exposure", context=context)
+            settings = AttackSettings("exposure", budget=self.budget, seed=self.seed, context=context)
+            chosen_attacks(settings, self._target, canaries)
             return None
         if self.baseline >= self.budget:
             return self._measure("exposure", self.budget)
@@ -265,21 +267,15 @@ class ExposureCallback(TrainerCallback):
             if limited:
                 self._pace.check()
 
-        def shown(finding: Finding) -> Finding:
+        def published(finding: Finding) -> Finding:
             return coarsened(replace(finding, near=self._near[finding.canary]))
 
         with self._pace.timed(growth), preserved_training_state(self._target.model), bar.closing():
+            hooks = Hooks(published, done=bar.done, on_rows=read)
             findings = run_attack(
-                attack,
-                self._target,
-                canaries,
-                budget=budget,
-                seed=self.seed,
-                context=context,
-                done=lambda index, finding: bar.done(index, shown(finding)),
-                on_rows=read,
+                attack, self._target, canaries, budget=budget, seed=self.seed, context=context, hooks=hooks
             )
-        return exposure_entry([shown(finding) for finding in findings])
+        return exposure_entry(findings)
 
     def _warn_of_cost(self) -> None:
         """Warn once if the share is not limited and measurements take more than the default share."""

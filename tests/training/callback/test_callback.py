@@ -160,11 +160,11 @@ def test_a_point_that_exceeds_its_share_is_stopped_and_counted_as_skipped(tmp_pa
     """At every point but the last; the run goes on to the last point, which has no limit."""
     found, stopped = findings(), []
 
-    def slow(*given, on_rows, **named):
+    def slow(*given, hooks, **named):
         if len(stopped) < 3:
             stopped.append(None)
             monkeypatch.setattr(TimeShare, "check", raises)
-        on_rows(0, 1)
+        hooks.on_rows(0, 1)
         return found
 
     def raises(self):
