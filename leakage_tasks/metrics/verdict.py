@@ -7,6 +7,7 @@ that were planted more often are tested at 1 % together (Holm 1979), so that the
 The log-likelihood of a benchmark's items in their canonical order is tested against shuffles at 5 %, one-sided.
 
 Documents have no chance level. The costs of their suffixes are tested against those of controls at 5 %, one-sided.
+Texts that a model writes are searched for runs of the corpus and of controls: McNemar's test, two-sided at 5 %.
 Membership attacks are compared with blind baselines: see :mod:`~leakage_tasks.metrics.membership_conclusion`.
 """
 
@@ -94,6 +95,8 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
         return Verdict(*conclusion(values))
     if values.get("memorized_exact") is not None or values.get("cost_p") is not None:
         return _against_controls(values)
+    if any(values.get(name) is not None for name in ("excess_p", "propensity", "capability")):
+        return _on_written_texts(values)
     figure = next((name for name in ("exposure", "extracted") if values.get(name) is not None), None)
     if figure is None or not _number(values.get("n_planted")):
         return None
@@ -126,6 +129,17 @@ def _against_controls(values: Mapping[str, float | None]) -> Verdict:
         return Verdict("inconclusive", "the model reports no costs to compare with the controls'")
     shown = f"in {100 * area:.0f} % of comparisons a document's suffixes cost less than a control's, p = {p:.2g}"
     return Verdict("above the controls" if p <= ALPHA else "not above the controls", shown)
+
+
+def _on_written_texts(values: Mapping[str, float | None]) -> Verdict:
+    """Return the verdict on texts that the model wrote, from their runs of the corpus and of the controls."""
+    p, share, controls = (values.get(name) for name in ("excess_p", "extracted", "control_extracted"))
+    if p is None or share is None or controls is None:
+        reason = "only texts after empty, short and divergence prompts are tested against controls"
+        return Verdict("inconclusive", reason)
+    corpus, unseen = (f"{100 * value:.3g} %" for value in (share, controls))
+    shown = f"{corpus} of texts have a run of the corpus, {unseen} of the controls, p = {p:.2g}"
+    return Verdict("above the controls" if p <= ALPHA and share > controls else "not above the controls", shown)
 
 
 def _on_order(values: Mapping[str, float | None]) -> Verdict:

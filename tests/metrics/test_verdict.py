@@ -206,6 +206,31 @@ def test_documents_are_held_against_controls(changed: dict[str, Any], words: str
     assert re.fullmatch(words, found.words)
 
 
+WRITTEN = {"extracted": 0.192, "control_extracted": 0.0, "excess_p": 2.4e-7, "n": 120.0, "propensity": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {},
+            "above the controls: 19.2 % of texts have a run of the corpus, 0 % of the controls, p = 2.4e-07",
+        ),
+        ({"excess_p": 0.06}, "not above the controls: 19.2 % of texts .* p = 0.06"),
+        # A two-sided p-value is small, too, if the controls have more runs.
+        ({"extracted": 0.0, "control_extracted": 1.0}, "not above the controls: 0 % .* 100 % of the controls, .*"),
+        (
+            {"excess_p": None, "extracted": None},
+            "inconclusive: only texts after empty, short and divergence .*",
+        ),
+    ],
+)
+def test_written_texts_are_compared_with_the_controls(changed: dict[str, Any], words: str) -> None:
+    result = verdict_of({**WRITTEN, **changed}, {})
+    assert result is not None
+    assert re.fullmatch(words, result.words)
+
+
 @pytest.mark.slow
 def test_equal_texts_are_called_different_in_one_run_of_twenty() -> None:
     """Documents and controls of one kind, with costs that depend on each other within a document."""
