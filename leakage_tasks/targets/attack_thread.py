@@ -9,6 +9,7 @@ attack, with its own thread, then makes the model requests of all of its members
 
 from __future__ import annotations
 
+import _thread
 import contextvars
 import threading
 import time
@@ -101,7 +102,7 @@ class _Abandoned(BaseException):
     """Signal that ends an attack whose run is over."""
 
 
-class AttackThread(threading.Thread, Generic[Result]):
+class AttackThread(Generic[Result]):
     """The thread of one attack, or of a joint attack for ``members``, which runs until it submits a request or ends."""
 
     def __init__(
@@ -112,7 +113,6 @@ class AttackThread(threading.Thread, Generic[Result]):
         serial: int,
         members: Sequence[AttackThread[Any]] = (),
     ) -> None:
-        super().__init__(name=f"attack {number}", daemon=True)
         self.number, self.serial, self.members = number, serial, members
         self._attack, self._back = attack, back
         # In CPython a queue passes the turn on faster than a semaphore does.
@@ -125,26 +125,20 @@ class AttackThread(threading.Thread, Generic[Result]):
         self.rows_read = 0
         self.shares: IntArray = np.zeros(0, dtype=np.int64)
         """Number of rows of the pending request for each of ``members``."""
-        self.abandoned = False
+        self.is_running = self._abandoned = False
 
-    def run(self) -> None:
-        """Run the attack, starting when it first gets the turn."""
+    def _run(self) -> None:
+        """Run the attack in its thread."""
         _here.attack = self
         try:
-            self._wait()
             self.result = self._context.run(self._attack)
         except BaseException as error:  # raised again in the thread that waits for the attack
             self.error = error
         finally:
-            self.question = None
+            self.question, self.is_running = None, False
             # A joint attack holds the searches of its members.
             del self._attack
             self._back.put(None)
-
-    def _wait(self) -> None:
-        self._turn.get()
-        if self.abandoned:
-            raise _Abandoned
 
     @property
     def pending(self) -> PendingRequest:
@@ -156,25 +150,31 @@ class AttackThread(threading.Thread, Generic[Result]):
         """Give up the turn until the request is answered."""
         self.question = question
         self._back.put(None)
-        self._wait()
+        self._turn.get()
+        if self._abandoned:
+            raise _Abandoned
         return question.answer()
 
     def resume(self) -> bool:
-        """Let the attack run until it submits a request or ends. Return True if it waits for an answer."""
+        """Start the attack, or let it go on, until it submits a request or ends. Return True if it waits for an answer.
+
+        Its seconds grow by the time that this takes.
+        """
         started = time.perf_counter()
         self.question = None
-        self._turn.put(None)
+        if self.is_running:
+            self._turn.put(None)
+        else:
+            self.is_running = True
+            # An object of the class threading.Thread takes several times as long to start.
+            _thread.start_new_thread(self._run, ())
         self._back.get()
-        self._add_seconds(time.perf_counter() - started)
+        self.seconds += time.perf_counter() - started
         return self.question is not None
-
-    def _add_seconds(self, seconds: float) -> None:
-        for attack in self.members or (self,):
-            attack.seconds += seconds / max(len(self.members), 1)
 
     def note(self, part: RequestPart, seconds: float) -> Iterator[tuple[int, int]]:
         """Record the answer to a part of the request, and its time; yield the numbers of attacks and of their rows."""
-        self._add_seconds(seconds)
+        self.seconds += seconds
         first = self.pending.rows_read
         self.pending.note(part)
         self.rows_read += part.rows
@@ -188,16 +188,19 @@ class AttackThread(threading.Thread, Generic[Result]):
             yield self.members[index].number, int(rows[index])
 
     def answer_members(self) -> None:
-        """Pass the results of this joint attack to its members; if it failed, they go on alone."""
-        self.join()
+        """Pass the results of this joint attack and its time to its members; if it failed, they go on alone."""
         if self.error is not None:
             log.debug("%d attacks go on alone: %s", len(self.members), type(self.error).__name__)
         answers = [ALONE] * len(self.members) if self.error is not None else cast(Sequence[Any], self.result)
         for member, answer in zip(self.members, answers, strict=True):
+            member.seconds += self.seconds / len(self.members)
             member.pending.settle(answer)
         self.result = None
 
     def abandon(self) -> None:
-        """End the attack, which waits or is about to wait."""
-        self.abandoned = True
-        self._turn.put(None)
+        """End the attack, if it has started, and wait for its end."""
+        self._abandoned = True
+        while self.is_running:
+            self._turn.put(None)
+            # After an interruption of the main thread, this may be the turn of another attack.
+            self._back.get()

@@ -101,12 +101,11 @@ class _Run(Generic[Result]):
     def begin(
         self, number: int, function: Callable[[], Any], members: Sequence[AttackThread[Any]] = ()
     ) -> AttackThread[Any]:
-        """Start the thread of an attack."""
+        """Add an attack, which starts when it is first resumed."""
         serial = members[0].serial if members else len(self._begun)
         attack = AttackThread[Any](number, function, self._back, serial, members)
         self._begun.append(attack)
         self.under_way += not members
-        attack.start()
         return attack
 
     def resume(self, attack: AttackThread[Any]) -> Iterator[Done[Result]]:
@@ -163,15 +162,11 @@ class _Run(Generic[Result]):
 
     def end(self) -> None:
         """End all attacks that have not ended."""
-        left = [attack for attack in self._begun if attack.is_alive()]
-        for attack in left:
+        for attack in self._begun:
             attack.abandon()
-        for attack in left:
-            attack.join()
 
 
 def _done(attack: AttackThread[Result]) -> Done[Result]:
-    attack.join()
     if attack.error is not None:
         raise attack.error
     assert attack.result is not None
