@@ -65,7 +65,11 @@ def test_a_full_disk(command: Command, inputs: Path, disk: Path, leakage: Leakag
     assert not list((disk / "out").glob(".leakage-*"))
 
 
-@EACH
+@pytest.mark.parametrize(
+    "command",
+    [each if number % 4 == 0 else pytest.param(each, marks=pytest.mark.slow) for number, each in enumerate(WRITING)],
+    ids=lambda command: command.name,
+)
 def test_a_limit_on_the_size_of_files(command: Command, inputs: Path, tmp_path: Path, leakage: Leakage) -> None:
     before = begun(command, inputs, tmp_path / "out", leakage)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -22,6 +22,7 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow
 NAMES = ("walrus", "grommet", "zeppelin", "ottoline", "quux", "marzipan")
 
 
@@ -58,7 +59,6 @@ def findings(results: dict[str, Any]) -> list[Finding]:
     return [finding_from_json(sample["resps"][0][0]) for sample in results["samples"]["canary_exposure"]]
 
 
-@pytest.mark.slow
 def test_secrets_are_exposed_and_their_twins_are_not(results: dict[str, Any]) -> None:
     exposures: dict[bool, list[float]] = {True: [], False: []}
     for finding in findings(results):

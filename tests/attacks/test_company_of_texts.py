@@ -195,18 +195,12 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 @each_case
-def test_company_and_order_change_no_figure(case):
-    alone, _ = run(case, [[canary] for canary in case.canaries])
-    met, _ = run(case, [case.canaries])
+def test_company_and_order_change_no_figure_passes_are_shared_and_rows_are_no_more(case):
+    alone, apart = run(case, [[canary] for canary in case.canaries], before=case.canaries)
+    met, together = run(case, [case.canaries], before=case.canaries)
     back, _ = run(case, [case.canaries[::-1]])
     for one, two, three in zip(alone, met, back[::-1], strict=True):
         assert_equal(one, two)
         assert_equal(one, three)
-
-
-@each_case
-def test_passes_are_shared_and_rows_are_no_more(case):
-    _, alone = run(case, [[canary] for canary in case.canaries], before=case.canaries)
-    _, met = run(case, [case.canaries], before=case.canaries)
-    assert met.rows <= 1.02 * alone.rows
-    assert met.passes < alone.passes
+    assert together.rows <= 1.02 * apart.rows
+    assert together.passes < apart.passes

@@ -35,7 +35,7 @@ def test_what_was_typed_is_repeated_without_its_control_characters(words: list[s
     assert done.stderr.replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("path", ["\u202e" * 300, "\x1b[2J" * 100])
+@pytest.mark.parametrize("path", ["\u202e" * 300, pytest.param("\x1b[2J" * 100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "words", [["score"], *(pytest.param([each], marks=pytest.mark.slow) for each in ("card", "leaderboard", "check"))]
 )
@@ -141,7 +141,7 @@ def test_bytes_that_are_not_utf_8_are_one_line_too(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("variables", [ASCII, ASCII_OUTPUT])
+@pytest.mark.parametrize("variables", [ASCII, pytest.param(ASCII_OUTPUT, marks=pytest.mark.slow)])
 def test_a_manifest_with_accents_is_written_planted_and_shown(variables: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("Ein Haus für Björn\n" * 800, encoding="utf-8")
     canaries, planted = tmp_path / "canaries.jsonl", str(tmp_path / "planted.txt")

@@ -55,7 +55,9 @@ def test_a_count_is_of_all_and_of_one_call_and_part_alone() -> None:
     assert run(3, act) == [[6, 6]] * 3
 
 
-def test_an_error_of_one_ends_all_with_its_words() -> None:
+def test_an_error_of_one_ends_all_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "BEAT", 0.02)
+
     def act(own: Processes) -> Any:
         with own.call():
             if own.rank == 1:

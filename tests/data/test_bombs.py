@@ -87,6 +87,7 @@ class TestTheCommands:
         assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_turns_of_a_dictionary_come_a_few_at_a_time(tmp_path: Path) -> None:
     content = same_string(1_000_000, 300)
     turns = pa.StructArray.from_arrays([pa.array(["user"] * 300), content], ["role", "content"])

@@ -86,7 +86,10 @@ def test_files_are_read_of_one_commit_and_twice_at_most(tmp_path: Path, manifest
     assert counts == [3, 2]
 
 
-@pytest.mark.parametrize(("name", "told"), [("someone/other", "404"), (f"{NAME}:letters", "'letters' not found")])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("someone/other", "404"), pytest.param(f"{NAME}:letters", "'letters' not found", marks=pytest.mark.slow)],
+)
 def test_what_the_hub_lacks_is_one_line(tmp_path: Path, manifest: Path, hub: ServedHub, name: str, told: str) -> None:
     fill(hub, "jsonl")
     done = run(hub, tmp_path / "home", "plant", manifest, f"hub:{name}", "-o", tmp_path / "out")

@@ -181,7 +181,7 @@ def challenge(text, answers, wrong):
     return right / len(answers)
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 50))])
 def test_early_stop_is_the_challenges_score_of_the_guess_file(seed, tmp_path):
     stream = random.Random(seed)
     wrong, pairs = stream.choice([1, 5, 30, 100]), stream.choice([40, 150, 400])
@@ -244,6 +244,7 @@ def test_the_order_of_documents_changes_nothing(order):
     assert shuffled == found
 
 
+@pytest.mark.slow
 def test_the_early_stop_s_interval_is_that_of_resampled_pairs():
     """Pairs drawn with replacement and the rule applied to each lot, one at a time and with another generator."""
     stream = random.Random(5)

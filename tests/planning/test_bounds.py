@@ -56,7 +56,7 @@ def small_lstm() -> CharLSTMForCausalLM:
 def test_every_canary_stays_within_the_bounds(attack: str, template: str, make: Callable[[], Any]) -> None:
     model, settings = make(), {"draws": 200} if attack in ("skew-normal", "sample-tokens") else {}
     target = CausalTarget(model, letters())
-    canaries = make_canaries(template, 3, controls=2, seed=1, id_prefix="p")
+    canaries = make_canaries(template, 1, controls=1, seed=1, id_prefix="p")
     # The first pass of a model is made in two ways, to prove that they agree.
     run_attack("beam", target, canaries[:1], budget=60)
     pairs = chosen_attacks(AttackSettings(attack, ATTACKS[attack], 400, values=settings), target, canaries)

@@ -46,6 +46,7 @@ def manifest(tmp_path: Path) -> str:
     return manifest_of(tmp_path, make_canaries("pin {digits:4}.", 12, controls=12, seed=3, id_prefix="p"))
 
 
+@pytest.mark.slow
 def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
     """Rows, passes and tokens of the run itself, counted on the model; and the ranges of 200 other pilots of five."""
     planner = Planner(lm, TASK, manifest, METADATA, 5)
@@ -106,6 +107,7 @@ def test_a_plan_without_a_pilot_calls_nothing_likely_and_no_pilots_time(lm: Any,
     assert "(" not in told.splitlines()[1]
 
 
+@pytest.mark.slow
 def test_the_pilot_keeps_its_time_and_tries_each_kind(manifest: str) -> None:
     slow = hf(letters(), tiny_gpt2.__wrapped__(letters()))
     slow.model.register_forward_pre_hook(lambda *given: time.sleep(0.02))

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -29,28 +31,28 @@ for words in commands:
     loaded[words.partition(" ")[0]] = [name for name in names if name in sys.modules]
 print(json.dumps(loaded))
 """
-MODELS = ("torch", "transformers", "lm_eval")
+MODELS = ("torch", "transformers", "lm_eval", "datasets")
 AUDITS = ("sklearn", "pandas", "rapidfuzz")
 """Libraries of audits and of comparisons of texts."""
 WITHOUT_AUDIT = ["check {runs} --max-exposure 60", "plot repetitions {runs}/1 -o {out}.svg"]
+SCORE = "score {runs}/1"
 REPORTS = [
     *WITHOUT_AUDIT,
     "leaderboard {runs} -o {out}.html",
-    "score {runs}/1",
+    SCORE,
     "compare {runs}/1 {runs}/2 -o {out}.html",
     "verify-report {report}",
 ]
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def loaded(folder: Path, commands: Sequence[str]) -> dict[str, list[str]]:
     """The libraries that a process has imported after each report of two runs, one report after the other."""
-    folder = tmp_path_factory.mktemp("runs")
     for number in (1, 2):
         write_run(folder / "runs" / str(number), f"models/{number}", usual_canaries(number / 2, number))
     report = folder / "report.html"
-    write_report(folder / "runs" / "1", report)
-    reports = [words.format(runs=folder / "runs", out=folder / "out", report=report) for words in REPORTS]
+    if any("{report}" in words for words in commands):
+        write_report(folder / "runs" / "1", report)
+    reports = [words.format(runs=folder / "runs", out=folder / "out", report=report) for words in commands]
     command = [sys.executable, "-c", CODE, json.dumps([MODELS + AUDITS, reports])]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -59,10 +61,13 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-def test_no_report_loads_torch(loaded: dict[str, list[str]]) -> None:
-    assert len(loaded) == len(REPORTS)
-    assert {command: names for command, names in loaded.items() if set(names) & set(MODELS)} == {}
+def test_no_report_loads_torch(tmp_path: Path) -> None:
+    libraries = loaded(tmp_path, REPORTS)
+    assert len(libraries) == len(REPORTS)
+    assert {command: names for command, names in libraries.items() if set(names) & set(MODELS)} == {}
 
 
-def test_a_report_without_an_audit_loads_none_of_its_libraries(loaded: dict[str, list[str]]) -> None:
-    assert [loaded[words.partition(" ")[0]] for words in WITHOUT_AUDIT] == [[], []]
+def test_a_report_without_an_audit_loads_none_of_its_libraries_and_scoring_none_of_the_harness(tmp_path: Path) -> None:
+    check, plot, score = loaded(tmp_path, [*WITHOUT_AUDIT, SCORE]).values()
+    assert check == plot == []
+    assert not set(score) & set(MODELS)

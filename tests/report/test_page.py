@@ -99,6 +99,7 @@ def test_explains_every_column(folder: Path, text: str):
     assert {str(link)[1:] for link in links} <= places
 
 
+@pytest.mark.slow
 def test_the_same_board_is_the_same_text_in_another_process(folder: Path, text: str):
     code = (
         "import sys; from leakage_tasks.report.page import page; from tests.report.pages import board;"

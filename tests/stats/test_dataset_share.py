@@ -35,6 +35,7 @@ def test_it_is_near_the_share_for_an_attack_that_is_always_right(share: float) -
     assert found.value == pytest.approx(share, abs=0.06)
 
 
+@pytest.mark.slow
 def test_it_holds_in_95_percent_of_runs_for_an_attack_that_misses_some() -> None:
     stream, held, values = np.random.default_rng(0), 0, []
     for _ in range(100):

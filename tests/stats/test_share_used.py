@@ -56,7 +56,7 @@ def test_the_interval_holds_the_shares_whose_contrast_with_the_rates_may_be_zero
 
 
 @pytest.mark.parametrize("shift", [1.0, 3.0])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.5, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.1, 1.0))])
 def test_the_interval_holds_the_true_share(share: float, shift: float):
     stream, runs, held = np.random.default_rng(0), 120, 0
     values = []

@@ -138,7 +138,14 @@ LEVELS = (1, 1, 10, 37, 44, 47, 10, 24, 28, 29, 10, 66, 117, 135, 134)
 """Rows of the requests of an exposure run for one canary, on a random GPT-2."""
 
 
-@pytest.mark.parametrize(("canaries", "full", "evenly"), [(60, 256, 252.1), (1000, 256, 255.8), (1000, 2048, 2039.1)])
+@pytest.mark.parametrize(
+    ("canaries", "full", "evenly"),
+    [
+        (60, 256, 252.1),
+        pytest.param(1000, 256, 255.8, marks=pytest.mark.slow),
+        pytest.param(1000, 2048, 2039.1, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("split", [True, False])
 def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly, split):
     """A third have ended at half of the rows. If attacks with the fewest rows are served first, as many passes as the

@@ -88,11 +88,11 @@ def test_ranks_of_ten_thousand_fillings_are_those_of_whole_conversations(style: 
     ("style", "role", "system"),
     [
         ("chatml", "assistant", "Be kind."),
-        ("chatml", "user", "Be kind."),
-        ("llama-3", "user", None),
         ("llama-3", "system", None),
         ("gemma", "user", None),
-        ("mistral", "user", None),
+        pytest.param("chatml", "user", "Be kind.", marks=pytest.mark.slow),
+        pytest.param("llama-3", "user", None, marks=pytest.mark.slow),
+        pytest.param("mistral", "user", None, marks=pytest.mark.slow),
     ],
 )
 def test_any_turn_is_scored_after_what_stands_before_it(style: str, role: str, system: str, tmp_path: Any) -> None:

@@ -84,13 +84,20 @@ def outcome(results):
     return without_seconds(json.loads(json.dumps([samples, results["results"]], default=str)))
 
 
-@pytest.mark.parametrize("number", [0, 1, 3, 5, 8, 9])
-@pytest.mark.parametrize("torn", [b"", b'{"key": "'], ids=["whole", "torn"])
-def test_a_run_that_was_killed_goes_on(manifest, tmp_path, monkeypatch, attacked, caplog, number, torn):
-    if not number and torn:
-        pytest.skip("no file yet")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The outcome of a run that nothing ended."""
+    manifest = tmp_path_factory.mktemp("whole") / "canaries.jsonl"
+    write_manifest(CANARIES, manifest)
+    return outcome(evaluate(model(), BOTH, {"canaries": str(manifest)}))
+
+
+TORN = b'{"key": "'
+
+
+@pytest.mark.parametrize(("number", "torn"), [(0, b""), (1, TORN), (3, b""), (5, b""), (5, TORN), (8, TORN), (9, b"")])
+def test_a_run_that_was_killed_goes_on(manifest, tmp_path, monkeypatch, attacked, caplog, whole, number, torn):
     given = {"canaries": str(manifest), "resume": str(tmp_path / "kept")}
-    whole = outcome(evaluate(model(), BOTH, {"canaries": str(manifest)}))
     with monkeypatch.context() as patched:
         killed_after(patched, number, torn)
         with pytest.raises(Killed):
@@ -205,21 +212,36 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("changed", MODELS)
-def test_with_another_model_nothing_is_used_again(manifest, tmp_path, attacked, changed):
-    given = {"canaries": str(manifest), "resume": str(tmp_path / "kept")}
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A folder with the findings of a run of ``canary_exposure``, and the manifest of the run."""
+    folder = tmp_path_factory.mktemp("stored")
+    write_manifest(CANARIES, folder / "canaries.jsonl")
+    evaluate(model(), ["canary_exposure"], {"canaries": str(folder / "canaries.jsonl"), "resume": str(folder / "kept")})
+    return folder
+
+
+@pytest.fixture
+def given(stored, tmp_path):
+    """The settings of that run, with a copy of its folder."""
+    shutil.copytree(stored / "kept", tmp_path / "kept")
+    return {"canaries": str(stored / "canaries.jsonl"), "resume": str(tmp_path / "kept")}
+
+
+def test_with_the_same_model_everything_is_used_again(given, attacked):
     evaluate(model(), ["canary_exposure"], given)
-    attacked.clear()
+    assert attacked == [[]]
+
+
+@pytest.mark.parametrize("changed", MODELS)
+def test_with_another_model_nothing_is_used_again(given, attacked, changed):
     more = {"model_id": "mine"} if changed == "model_id" else {}
     evaluate(MODELS[changed](), ["canary_exposure"], given | more)
     assert [len(each) for each in attacked] == [5]
 
 
 @pytest.mark.parametrize("changed", OPTIONS)
-def test_with_another_option_nothing_is_used_again(manifest, tmp_path, attacked, changed):
-    given = {"canaries": str(manifest), "resume": str(tmp_path / "kept")}
-    evaluate(model(), ["canary_exposure"], given)
-    attacked.clear()
+def test_with_another_option_nothing_is_used_again(given, attacked, changed):
     evaluate(model(), ["canary_exposure"], given | OPTIONS[changed])
     assert [len(each) for each in attacked] == [5]
 

@@ -11,6 +11,7 @@ import pytest
 import torch.distributed as dist
 
 from leakage_tasks.canaries import make_canaries
+from leakage_tasks.core import processes
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.processes import Processes, ProcessLost
 from leakage_tasks.harness.api import Instance
@@ -146,6 +147,8 @@ def test_what_one_process_cannot_answer_no_process_answers(monkeypatch: pytest.M
 
 
 def test_an_error_of_one_process_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "BEAT", 0.02)
+
     def answer(rank: int, task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         if rank == 2:
             raise TargetError("it cannot")

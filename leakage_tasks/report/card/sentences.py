@@ -30,6 +30,24 @@ UPPER_BOUND = "This is an upper bound: a stronger attack may lower it."
 EXTRAPOLATED = (
     "This is extrapolated from a fitted distribution: no filling with a cost as low as the secrets' was counted."
 )
+COUNTED = {
+    "controls": "{:,} controls, generated like the canaries and never planted",
+    "near_copies": "{:,} of the copies have other words around the secret",
+    "pairs": "{:,} pairs of a prefix and the suffix that follows it",
+    "unseen_pairs": "{:,} controls, pairs of text that the model never saw",
+    "windows": "{:,} windows of a prefix and the suffix that follows it",
+    "texts": "{:,} texts that the model wrote",
+    "corpus_tokens": "{:,} tokens of the training text",
+    "corpus_documents": "{:,} documents of the training text",
+    "control_tokens": "{:,} tokens of control text, which the model never saw",
+    "control_documents": "{:,} documents of control text, which the model never saw",
+    "documents": "{:,} documents",
+    "documents_available": "drawn from {:,}",
+    "documents_too_short": "{:,} drawn documents too short",
+    "controls_too_short": "{:,} drawn controls too short",
+    "documents_repeated": "{:,} drawn documents equal to others",
+}
+"""Descriptions of entries that are numbers, by name."""
 
 
 def sentence(result: TaskResult, column: Column, figure: Figure) -> str:
@@ -236,6 +254,8 @@ def _words(name: str, value: Any, tested: Mapping[str, Any]) -> str:
 
 def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
     """Describe one known entry; raises KeyError for an unknown entry, other errors for a value of an odd form."""
+    if name in COUNTED:
+        return COUNTED[name].format(int(value))
     match name:
         case "planted":
             what = "secrets of the training text" if _is_natural(tested) else "canaries planted"
@@ -251,41 +271,17 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             if (learnt := learnt_from(value)) is None:
                 raise KeyError(name)
             return f"{learnt_words(*learnt)}, according to the check of the training data before training"
-        case "controls":
-            return f"{int(value):,} controls, generated like the canaries and never planted"
         case "kinds":
             return f"kind: {' or '.join(KINDS.get(kind, kind) for kind in value)}"
         case "uniform" if value is True:
             return "by the secrets' format every possible value was equally likely"
-        case "near_copies":
-            return f"{int(value):,} of the copies have other words around the secret"
         case "families":
             counts = [f"{int(number):,} {family}" for family, number in value.items()]
             return f"families: {', '.join(counts)}"
         case "log2_size":
             return f"each secret is one of {_span(value, _count)} possible values"
-        case "pairs":
-            return f"{int(value):,} pairs of a prefix and the suffix that follows it"
-        case "unseen_pairs":
-            return f"{int(value):,} controls, pairs of text that the model never saw"
-        case "windows":
-            return f"{int(value):,} windows of a prefix and the suffix that follows it"
-        case "texts":
-            return f"{int(value):,} texts that the model wrote"
-        case "corpus_tokens" | "control_tokens":
-            return f"{int(value):,} tokens of {_corpus(name)}"
-        case "corpus_documents" | "control_documents":
-            return f"{int(value):,} documents of {_corpus(name)}"
         case "not_run":
             return f"not run: the attacks {', '.join(sorted(value.keys()))}"
-        case "documents":
-            return f"{int(value):,} documents"
-        case "documents_available":
-            return f"drawn from {int(value):,}"
-        case "documents_too_short" | "controls_too_short":
-            return f"{int(value):,} drawn {name.removesuffix('_too_short')} too short"
-        case "documents_repeated":
-            return f"{int(value):,} drawn documents equal to others"
         case "offset":
             return "windows at random places" if value == "random" else f"windows from token {int(value):,} on"
         case "seed":
@@ -293,10 +289,6 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
         case "prefix_tokens" | "suffix_tokens":
             return f"{name.removesuffix('_tokens')}es of {_span(value, '{:,.0f}'.format)} tokens"
     raise KeyError(name)
-
-
-def _corpus(name: str) -> str:
-    return "the training text" if name.startswith("corpus") else "control text, which the model never saw"
 
 
 def _is_natural(tested: Mapping[str, Any]) -> bool:

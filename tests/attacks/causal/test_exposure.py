@@ -415,10 +415,10 @@ def test_the_method_is_the_one_asked_for(method, got):
     assert (found.rank_low or found.rank) <= rank <= (found.rank_high or found.rank)
 
 
-@pytest.mark.parametrize("tail", [".", " is my number."])
+@pytest.mark.parametrize("template", ["the pin is {digits:4}.", "the pin is {digits:3} is my number."])
 @pytest.mark.parametrize("tokenizer", [letters, merging])
-def test_a_space_within_the_budget_has_an_exact_rank(tokenizer, tail):
-    canary = make(f"the pin is {{digits:4}}{tail}", "5077")
+def test_a_space_within_the_budget_has_an_exact_rank(tokenizer, template):
+    canary = make(template, "5077"[: 4 if "4" in template else 3])
     found = run_attack("exposure", target_of(tokenizer()), [canary])[0]
     assert (found.rank, found.method) == (brute_rank(tiny_gpt2(tokenizer()), tokenizer(), canary)[0], "exact")
     assert found.model_calls <= 20_000

@@ -69,7 +69,7 @@ def level(held):
     return dict.fromkeys(DIGITS, 0.1)
 
 
-@pytest.mark.parametrize("chances", [steps, level, at_random(7)])
+@pytest.mark.parametrize("chances", [pytest.param(steps, marks=pytest.mark.slow), level, at_random(7)])
 def test_every_filling_gets_the_place_that_a_full_proof_gives_it(chances):
     canaries = [replace(canary(f"{number:02d}"), id=str(number)) for number in range(100)]
     settled, proven = (

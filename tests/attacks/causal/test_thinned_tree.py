@@ -105,6 +105,7 @@ def test_counts_are_right_in_the_mean(number: str) -> None:
     assert found.mean() == pytest.approx(rank_of(number) - 1, abs=4 * error)
 
 
+@pytest.mark.slow
 def test_a_tree_that_keeps_all_counts_exactly() -> None:
     found = counted("314158", "0", calls=16 * DIGITS**LENGTH)
     assert set(found.others) == {rank_of("314158") - 1}

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval._cli.harness import HarnessCLI
 from lm_eval.config.evaluate_config import EvaluatorConfig
@@ -48,7 +48,6 @@ def of(folder: Path, **changed: object) -> CommandLine:
     return command
 
 
-@settings(max_examples=200, deadline=None)
 @given(arguments=OPTIONS, metadata=OPTIONS)
 def test_the_harness_reads_back_the_arguments_and_the_metadata(tmp_path_factory, arguments, metadata):
     merged = {**arguments, **metadata, "version": 1.0, "config_source": "/x/task_configs/canary_exposure.yaml"}

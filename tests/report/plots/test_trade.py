@@ -93,7 +93,7 @@ def test_no_point_is_refused():
         drawn()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(FINITE, FINITE), min_size=1, max_size=3))
 def test_every_value_below_the_limit_is_drawn(values: list[tuple[float, float]]):
     assert data_uri(drawn(*(point(str(number), *pair) for number, pair in enumerate(values)))).startswith("data:")

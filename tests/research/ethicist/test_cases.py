@@ -154,6 +154,7 @@ def found(config: dict[str, Any], shared: Path) -> dict[str, Any]:
     return run(config, shared)
 
 
+@pytest.mark.slow
 def test_counts_of_draws_are_those_that_the_token_probabilities_give(found: dict[str, Any]) -> None:
     """The oracle: a suffix is drawn with the product of its tokens' probabilities."""
     sides = [case[side] for case in found["cases"] for side in ("right", "wrong")]

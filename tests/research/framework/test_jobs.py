@@ -140,12 +140,14 @@ def test_bars_are_silent(study: Study, tmp_path: Path) -> None:
     ("how", "kind", "message"),
     [
         ("fails", TargetError, r'^study coins/table-1, trial {"coin": "fails", "seed": 1}: the coin rolled away'),
-        ("is odd", OddError, r'^study coins/table-1, trial {"coin": "is odd", "seed": 1}: 1 is not 2$'),
+        pytest.param(
+            *("is odd", OddError, r'^study coins/table-1, trial {"coin": "is odd", "seed": 1}: 1 is not 2$'),
+            marks=pytest.mark.slow,
+        ),
         ("breaks", RuntimeError, r"(?s)^in another process:.*stop_second.*ZeroDivisionError: a coin of no value"),
-        (
-            "leaves",
-            LeakageError,
-            r"^one of 2 processes ended by itself \(exit 3; .*: run it with --jobs 1$",
+        pytest.param(
+            *("leaves", LeakageError, r"^one of 2 processes ended by itself \(exit 3; .*: run it with --jobs 1$"),
+            marks=pytest.mark.slow,
         ),
         ("dies", LeakageError, r"^one of 2 processes was killed, .* give fewer --jobs; finished trials are kept"),
     ],
@@ -167,7 +169,9 @@ def test_an_end_stops_the_others(study: Study, tmp_path: Path) -> None:
     nothing_is_left(store.shared)
 
 
-@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "told", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGTERM, signal.SIGKILL))]
+)
 def test_no_process_outlives_the_first(tmp_path: Path, told: signal.Signals) -> None:
     """Ctrl-C reaches all processes; what ends the first alone leaves the others to themselves."""
     code = (

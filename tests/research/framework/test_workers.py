@@ -108,6 +108,7 @@ def test_files_are_those_of_one_process(
     assert (again.ran, again.reused, again.report) == (0, 6, runs["one"].report)
 
 
+@pytest.mark.slow
 def test_both_workers_run_them(cluster: str, study: Study, tmp_path: Path) -> None:
     trials = list(run_trials(TrialStore(tmp_path), replace(study, run=flip), coins("fair", 8), 1, cluster))
     assert len({trial.result["in"] for trial in trials} - {os.getpid()}) == 2

@@ -46,6 +46,7 @@ def test_a_module_s_own_docstrings_stand_under_its_name():
     assert all(known[sentence] == "json" for sentence in expected)
 
 
+@pytest.mark.slow
 def test_there_is_enough_for_the_paper_s_hundred_classes():
     rows = docstring_rows()
     counts = label_counts(rows)
@@ -54,17 +55,20 @@ def test_there_is_enough_for_the_paper_s_hundred_classes():
     assert not {"test", "idlelib", "site-packages"} & set(counts)
 
 
+@pytest.mark.slow
 def test_reading_imports_none_of_the_modules():
     assert "turtle" in label_counts(docstring_rows())
     assert "turtle" not in sys.modules
 
 
+@pytest.mark.slow
 def test_sizes_are_as_asked_and_the_held_out_part_is_news(corpus):
     assert (len(corpus.training), len(corpus.validation), len(corpus.labels)) == (2_000, 500, 30)
     texts = [text for text, _ in corpus.training + corpus.validation]
     assert len(set(texts)) == len(texts)
 
 
+@pytest.mark.slow
 def test_every_label_can_be_learnt_and_the_rarest_is_the_one_with_fewest_rows(corpus):
     counts = label_counts(corpus.training)
     assert set(counts) == set(corpus.labels)
@@ -72,11 +76,13 @@ def test_every_label_can_be_learnt_and_the_rarest_is_the_one_with_fewest_rows(co
     assert counts[corpus.rarest] == min(counts.values())
 
 
+@pytest.mark.slow
 def test_every_label_has_a_row_even_in_a_small_sample():
     small = docstring_corpus(classes=100, samples=100, held_out=10)
     assert sorted(label for _, label in small.training) == sorted(small.labels)
 
 
+@pytest.mark.slow
 def test_the_labels_are_the_largest_modules_and_their_share_is_theirs(corpus):
     counts = label_counts(docstring_rows())
     smallest = min(counts[label] for label in corpus.labels)
@@ -86,6 +92,7 @@ def test_the_labels_are_the_largest_modules_and_their_share_is_theirs(corpus):
     assert label_counts(corpus.training)[largest] / 2_000 == pytest.approx(share, abs=0.03)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows_whatever_the_random_state():
     random.seed(99)
     one, other = (docstring_corpus(classes=10, samples=200, held_out=50, seed=seed) for seed in (0, 1))
@@ -93,6 +100,7 @@ def test_the_same_seed_gives_the_same_rows_whatever_the_random_state():
     assert one.training != other.training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bad", "named"),
     [

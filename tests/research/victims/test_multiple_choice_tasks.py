@@ -75,6 +75,7 @@ def test_too_little_text_is_refused(corpus):
         continuation_questions(corpus.held_out[:1000], count=200)
 
 
+@pytest.mark.slow
 def test_the_right_module_is_the_row_s_label(labelled):
     rows = dict(labelled.validation)
     asked = module_questions(labelled.validation, labelled.labels, count=200)
@@ -85,6 +86,7 @@ def test_the_right_module_is_the_row_s_label(labelled):
         assert set(question.choices) <= set(labelled.labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "labels"), [(10, 6), (220, 3)])
 def test_too_few_rows_or_labels_are_refused(labelled, rows, labels):
     with pytest.raises(OptionError, match=rf"count is 20: there are {rows} rows and {labels} labels"):

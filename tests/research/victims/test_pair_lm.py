@@ -67,6 +67,7 @@ def weights(trained: PairLM) -> dict[str, torch.Tensor]:
     return trained.model.state_dict()
 
 
+@pytest.mark.slow
 def test_the_smoke_recipe_learns_some_pairs_by_heart_and_not_all(recall):
     assert 0.3 <= recall <= 0.6
 

@@ -122,6 +122,7 @@ def test_epsilon_does_not_depend_on_the_optimizer_and_the_weights_do(text):
     assert not alike(weights(two), weights(three), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_an_epsilon_that_means_nothing_takes_next_to_no_noise(text):
     trained = train_private_char_lm(text[:600], DpConfig(epsilon=2e8, delta=1e-4), epochs=1, batch_size=8, **TINY)
     assert 0 < trained.guarantee.noise_multiplier < 1e-2
@@ -182,6 +183,7 @@ def test_epsilon_is_the_accountant_s_after_each_epoch(text):
     assert trained.guarantee.steps == 2 * steps
 
 
+@pytest.mark.slow
 def test_a_target_epsilon_is_met_and_nearly_spent(text):
     trained = train_private_char_lm(text, DpConfig(epsilon=6.0, delta=1e-4), epochs=2, batch_size=10, **TINY)
     assert 5.5 < trained.guarantee.epsilon() <= 6.0

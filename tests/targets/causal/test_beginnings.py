@@ -46,7 +46,10 @@ def plain(name: str, rows: list[list[int]]) -> Any:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("before", [(BEGINNING,), (CONTEXT_TEXT, CONTEXT_TEXT + "now "), (OTHER, "a")])
+@pytest.mark.parametrize(
+    "before",
+    [(BEGINNING,), (CONTEXT_TEXT, CONTEXT_TEXT + "now "), pytest.param((OTHER, "a"), marks=pytest.mark.slow)],
+)
 def test_texts_cost_what_they_cost_alone(name: str, before: tuple[str, ...]) -> None:
     target = target_of(name)
     asked = [Texts(target, target.token_rows(texts_of(text, seed))) for seed, text in enumerate(before)]

@@ -270,7 +270,13 @@ def test_rows_beyond_a_pass_are_read_in_several() -> None:
 # -- memory ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("gpt2", "bloom", "gemma3", "latent", *OTHERS),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("llama", "opt", "mistral", "gpt_oss")),
+    ],
+)
 def test_rows_are_freed_with_the_texts_and_used_again(name: str) -> None:
     target = target_of(name)
     kept = target.start(target.encode(["a b"])[0], COLUMNS)[0]

@@ -160,7 +160,7 @@ WHITE_SPACE = ["so\n\n", "so  ", "so\n\n\n\n", "so\n \n", "\n\n", "so\t\t", "so\
 
 
 @pytest.mark.parametrize("before", WHITE_SPACE, ids=repr)
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_white_space_at_the_end_of_a_context_costs_nothing(before, large, monkeypatch):
     if large:
         monkeypatch.setattr(paths, "ENUMERATE", 10)

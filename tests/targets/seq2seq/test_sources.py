@@ -171,6 +171,7 @@ def test_company_changes_no_figure_and_shares_passes(kind: str, attack: str) -> 
         assert [guess.filling for guess in one.guesses] == [guess.filling for guess in other.guesses]
 
 
+@pytest.mark.slow
 def test_the_studies_translator_is_searched_after_several_sources_at_once() -> None:
     several = canaries(3)
     pairs = [(each.source or "", each.text) for each in several] * 2

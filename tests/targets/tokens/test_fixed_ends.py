@@ -53,22 +53,13 @@ def walked(made: Any, template: str, monkeypatch: pytest.MonkeyPatch, **alphabet
 
 @pytest.mark.parametrize("flags", FLAGS, ids=lambda flags: " ".join(name for name, on in flags.items() if on))
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_filling_between_added_tokens_has_exactly_one_path(
+def test_every_filling_between_added_tokens_has_exactly_one_path_the_encoding_of_the_whole_text(
     kind: str, flags: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = with_turns(kind, **flags)
     for template in TEMPLATES:
         space, paths = walked(made, template, monkeypatch)
         assert sorted(all_fillings(paths)) == sorted(space.enumerate())
-
-
-@pytest.mark.parametrize("flags", FLAGS, ids=lambda flags: " ".join(name for name, on in flags.items() if on))
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_path_is_the_encoding_of_the_whole_text(
-    kind: str, flags: dict[str, bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = with_turns(kind, **flags)
-    for template in TEMPLATES:
         space, paths = walked(made, template.replace("{digits:2}", "{digits:9}"), monkeypatch)
         for filling in space.sample(20, 1):
             tokens = encoder(made)([space.fill(filling)])[0]

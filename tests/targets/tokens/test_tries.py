@@ -48,7 +48,7 @@ def assert_same(found: TriePaths, space: Space, own: TriePaths) -> None:
 @pytest.mark.parametrize(
     "rest",
     [
-        " is {digits:3}.",
+        pytest.param(" is {digits:3}.", marks=pytest.mark.slow),
         " is {digits:3}",
         pytest.param(": {letters:1}{digits:2}!", marks=pytest.mark.slow),
         " no {digits:2}",

@@ -15,7 +15,7 @@ from leakage_tasks.stats.share_used import share_used
 from leakage_tasks.tasks.membership import handler
 from tests.oracles import letters
 from tests.targets.text_models import hf
-from tests.tasks.membership.test_guard import dated, learnt
+from tests.tasks.membership.test_guard import STEPS, dated, learnt
 from tests.tasks.membership.test_task import TASK, answers, evaluate, findings, rows
 
 USED, KNOWN = 18, 42
@@ -32,15 +32,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, asked: bool = True, **given: Any) -> dict[str, Any]:
+def run(folder: Path, asked: bool = True, steps: int = STEPS, **given: Any) -> dict[str, Any]:
     named = {"suspected": str(folder / "suspected.jsonl")} if asked else {}
-    return evaluate(hf(letters(), learnt(250)), folder, attacks="loss:zlib:min-k", rows="all", **named, **given)
+    return evaluate(hf(letters(), learnt(steps)), folder, attacks="loss:zlib:min-k", rows="all", **named, **given)
 
 
+@pytest.mark.slow
 def test_a_share_of_30_percent_is_estimated_and_changes_no_other_row(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    results = run(folder)
+    results = run(folder, steps=250)
     found = rows(results)
     assert found["suspected_share_ci_low"] <= 0.3 <= found["suspected_share_ci_high"] < 0.6
     assert found["suspected_share"] == pytest.approx(0.3, abs=0.1)
@@ -48,7 +49,7 @@ def test_a_share_of_30_percent_is_estimated_and_changes_no_other_row(
     assert found["suspected_share_of_members_ci_high"] == 1
     assert (found["suspected_share_valid"], found["n_suspected"]) == (1, USED + KNOWN)
     assert results["configs"][TASK]["leakage"]["tested"]["suspected"] == USED + KNOWN
-    without = rows(run(folder, asked=False))
+    without = rows(run(folder, asked=False, steps=250))
     assert not [name for name in without if "suspected" in name]
     assert "Metrics were not scored on the same number of documents" not in caplog.text
     # In another batch, scores differ by rounding.

@@ -56,21 +56,18 @@ def means(target: CausalTarget, made: list[Canary]) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("setup", WAYS)
-def test_the_last_look_is_what_the_saved_model_gives_away(tmp_path: Path, made: list[Canary], setup: str) -> None:
+def test_looks_are_at_steps_of_the_optimizer_and_the_last_is_what_the_saved_model_gives_away(
+    tmp_path: Path, made: list[Canary], setup: str
+) -> None:
     trainer = trained(tmp_path, made, **SETUPS[setup])
+    steps = [entry["step"] for entry in looks(trainer)]
+    assert steps == [0, trainer.state.max_steps // 2, trainer.state.max_steps]
     trainer.save_model(str(tmp_path / "saved"))
     saved = AutoModelForCausalLM.from_pretrained(tmp_path / "saved").eval()
     planted, controls = means(CausalTarget(saved, tokenizer()), made)
     last = looks(trainer)[-1]
     assert last["leakage/exposure_mean"] == pytest.approx(planted, abs=1e-3)
     assert last["leakage/exposure_controls"] == pytest.approx(controls, abs=1e-3)
-
-
-@pytest.mark.parametrize("setup", WAYS)
-def test_looks_are_at_steps_of_the_optimizer(tmp_path: Path, made: list[Canary], setup: str) -> None:
-    trainer = trained(tmp_path, made, **SETUPS[setup])
-    steps = [entry["step"] for entry in looks(trainer)]
-    assert steps == [0, trainer.state.max_steps // 2, trainer.state.max_steps]
 
 
 @pytest.mark.slow

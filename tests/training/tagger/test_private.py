@@ -177,6 +177,7 @@ def test_rows_are_clipped_each_by_itself():
         assert torch.allclose(weight, before[name] - mean, atol=1e-5), name
 
 
+@pytest.mark.slow
 def test_a_noisy_training_learns_and_gives_an_ordinary_model_back(tmp_path):
     model = tagger(characters=True, dropout=0.1)
     names, layers = list(model.state_dict()), list(model.modules())
