@@ -20,6 +20,7 @@ from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.harness.generation import HarnessTask, request
 from leakage_tasks.harness.given import full_metadata
+from leakage_tasks.harness.table_number import TableNumber
 from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.metrics.verdict import verdict_of
@@ -277,6 +278,7 @@ class LocalTask(HarnessTask):
         if self.lacking is not None:
             self._stand_in(rank)
             return
+        self.found = {}
         chosen = rest.get("samples")
         self._used = [self._docs[index] for index in chosen] if chosen else self._docs[:limit]
         number = len(self._used)
@@ -354,8 +356,10 @@ class LocalTask(HarnessTask):
         }
 
     def _aggregated(self, metric: Metric, values: Sequence[Any]) -> float | None:
-        self.found[metric.name] = metric.aggregate(values)
-        return self.found[metric.name]
+        value = metric.aggregate(values)
+        # The columns are aggregated one after another, the main one first.
+        self.found.setdefault(metric.name, value)
+        return TableNumber(value) if isinstance(value, float) else value
 
     def _aggregate_more(self, rows: Sequence[Mapping[str, Any]]) -> int:
         """Aggregate the metrics outside the table for the results file; return their number."""
