@@ -25,6 +25,7 @@ from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.tasks.dispatch import Answer, answer_by_group, let_models_answer
+from leakage_tasks.tasks.options import warn_of_unused
 from leakage_tasks.tasks.own_command import own_command
 from leakage_tasks.tasks.sharing import EVERY_NTH, WITHOUT_DOCUMENT
 
@@ -275,6 +276,8 @@ class LocalTask(HarnessTask):
         there are too few documents and the processes are not connected.
         """
         self.take_chat(rest)
+        if self.alone or self.other_tasks:
+            warn_of_unused(self.metadata, {self.task_name, *self.other_tasks})
         if self.lacking is not None:
             self._stand_in(rank)
             return
