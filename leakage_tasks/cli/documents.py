@@ -44,7 +44,7 @@ def documents_command(
 
     from leakage_tasks.core.atomic import write_text
     from leakage_tasks.report.load.documents import read_documents
-    from leakage_tasks.report.page.documents import as_json, as_text, drawn, page
+    from leakage_tasks.report.page.documents import as_json, as_text, drawn, page, part_words
     from leakage_tasks.report.plots.documents import draw_documents
     from leakage_tasks.report.plots.style import save
     from leakage_tasks.stats.passages import Limits
@@ -56,7 +56,7 @@ def documents_command(
     for path in output or []:
         kind = path.suffix.lower()
         if kind in PICTURES:
-            save(draw_documents(drawn(run), run.probability_words), path)
+            save(draw_documents(drawn(run), run.probability_words, part_words(run)), path)
         else:
             data = json.dumps(as_json(run, limits), ensure_ascii=False, allow_nan=False) + "\n"
             write_text(path, data if kind == ".json" else page(run, limits))

@@ -161,7 +161,14 @@ def _first_in_table(rows: list[Row]) -> list[Row]:
 def _comparison(applies: Applies[SelectedView]) -> list[Row]:
     words = "probability that a document's suffixes cost fewer bits per token than a control's"
     spec = MetricSpec(
-        "cost_auc", words, "AUC", chance="0.5", direction="lower", title="Cost AUC", headline=True, count="n_documents"
+        "cost_auc",
+        words,
+        "AUC",
+        chance="0.5",
+        direction="lower",
+        title="Cost comparison",
+        headline=True,
+        count="n_documents",
     )
     test = "p of the suffixes of documents costing less than those of controls by chance (Mann-Whitney, by document)"
     return [

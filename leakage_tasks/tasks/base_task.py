@@ -20,10 +20,12 @@ from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.harness.generation import HarnessTask, request
 from leakage_tasks.harness.given import full_metadata
+from leakage_tasks.harness.table_number import TableNumber
 from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.tasks.dispatch import Answer, answer_by_group, let_models_answer
+from leakage_tasks.tasks.options import warn_of_unused
 from leakage_tasks.tasks.own_command import own_command
 from leakage_tasks.tasks.sharing import EVERY_NTH, WITHOUT_DOCUMENT
 
@@ -274,9 +276,12 @@ class LocalTask(HarnessTask):
         there are too few documents and the processes are not connected.
         """
         self.take_chat(rest)
+        if self.alone or self.other_tasks:
+            warn_of_unused(self.metadata, {self.task_name, *self.other_tasks})
         if self.lacking is not None:
             self._stand_in(rank)
             return
+        self.found = {}
         chosen = rest.get("samples")
         self._used = [self._docs[index] for index in chosen] if chosen else self._docs[:limit]
         number = len(self._used)
@@ -354,8 +359,10 @@ class LocalTask(HarnessTask):
         }
 
     def _aggregated(self, metric: Metric, values: Sequence[Any]) -> float | None:
-        self.found[metric.name] = metric.aggregate(values)
-        return self.found[metric.name]
+        value = metric.aggregate(values)
+        # The columns are aggregated one after another, the main one first.
+        self.found.setdefault(metric.name, value)
+        return TableNumber(value) if isinstance(value, float) else value
 
     def _aggregate_more(self, rows: Sequence[Mapping[str, Any]]) -> int:
         """Aggregate the metrics outside the table for the results file; return their number."""

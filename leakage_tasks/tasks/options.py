@@ -12,6 +12,7 @@ from leakage_tasks.canaries.context import Context, read_context
 from leakage_tasks.core import option
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.former_names import current_attack, current_option
+from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.option import declared, near, nearest, options_of
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.core.sizes import read_size
@@ -155,6 +156,19 @@ def without_model_names(metadata: Mapping[str, Any], options: option.Options) ->
     of_model = names_of_model()
     both = {name for name, declared_option in options.items() if declared_option.of_model}
     return {name: value for name, value in metadata.items() if name not in of_model or name in both}
+
+
+def warn_of_unused(metadata: Mapping[str, Any], tasks: Collection[str]) -> None:
+    """Warn once of each general option that other tasks of this package take, but none of the ``tasks`` of the run."""
+    if not all(task in TASKS for task in tasks):
+        return
+    used = {name for task in tasks for name in TASKS[task]}
+    if any(TASKS[task] is CANARY_OPTIONS for task in tasks):
+        used |= {*option_names()}
+    for name in sorted({current_option(name) for name in without_model_names(metadata, {})} - used - {*TASKS}):
+        takers = sorted(task for task in TASKS if name in TASKS[task])
+        if takers:
+            warn_once(f"{SOURCE} {name}=… has no effect here: only {', '.join(takers)} can take it, so leave it out")
 
 
 def own_options(metadata: Mapping[str, Any], task: str) -> Mapping[str, Any]:

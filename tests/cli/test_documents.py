@@ -58,6 +58,16 @@ def test_every_kind_of_report_is_written(results: Path, tmp_path: Path, leakage:
     assert "document 1: 0 of 2 windows exact" in page
 
 
+def test_the_heat_map_states_which_documents_it_leaves_out(tmp_path: Path, leakage: Leakage) -> None:
+    write(tmp_path, [finding(number, number, 0) for number in range(20)] + [finding(-1 - n, n, 0) for n in range(5)])
+    leakage("documents", tmp_path, "-o", tmp_path / "page.html")
+    words = "The heat map shows 9 of 20 documents, those recalled most, and 3 of 5 controls."
+    assert words in (tmp_path / "page.html").read_text()
+    write(tmp_path / "few", two_documents())
+    leakage("documents", tmp_path / "few", "-o", tmp_path / "few.html")
+    assert "The heat map shows" not in (tmp_path / "few.html").read_text()
+
+
 def test_a_page_shows_no_token_even_of_a_run_that_reveals(tmp_path: Path, leakage: Leakage) -> None:
     shown = [replace(each, guesses=((987654321, 123456789),)) for each in two_documents()]
     write(tmp_path, shown)

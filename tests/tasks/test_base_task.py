@@ -16,6 +16,7 @@ from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.harness import plugin
 from leakage_tasks.harness.generation import request
+from leakage_tasks.harness.table_number import TableNumber
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.tasks.canary_tasks import CanaryExposure
 from leakage_tasks.tasks.label_accuracy import LabelAccuracy
@@ -119,3 +120,13 @@ def test_an_option_that_no_task_of_the_run_takes_is_an_error(caplog, metadata):
         OptionError, match=r"chose shortest-path, which has no option 'temperature': name attack=sample-text"
     ):
         run(caplog, [*OURS, OTHER], {**metadata, "temperature": 0.9})
+
+
+def test_the_verdict_reads_the_main_column_and_a_small_value_is_not_printed_as_0(metadata):
+    task = CanaryExposure({"metadata": metadata})
+    aggregated = task.aggregation()["n_controls"]
+    assert (aggregated([1.0, 1.0]), aggregated([1.0])) == (2, 1)
+    assert task.found["n_controls"] == 2
+    tiny = TableNumber(2e-5)
+    assert (f"{tiny:.4f}", f"{TableNumber(0.0):.4f}", f"{TableNumber(-2e-5):.4f}") == ("<0.0001", "0.0000", "-0.0000")
+    assert (f"{TableNumber(6e-5):.4f}", json.loads(json.dumps(tiny))) == ("0.0001", 2e-5)

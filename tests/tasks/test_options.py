@@ -1,9 +1,12 @@
 """Reading ``--metadata``."""
 
+import logging
+
 import pytest
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.tasks.options import Options, read_options, typed_options
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.tasks.options import Options, read_options, typed_options, warn_of_unused
 from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS
 
 
@@ -18,6 +21,18 @@ def test_a_name_with_a_word_more_is_another_name():
 def test_what_is_not_ours_is_left_alone():
     metadata = {"pretrained": "gpt2", "dtype": "auto", "version": 1.0, "config_source": "x", "trust_remote_code": False}
     assert read_options(metadata, "canary_exposure") == Options()
+
+
+def test_an_option_of_tasks_that_do_not_run_is_one_warning(caplog):
+    warn_once.cache_clear()
+    metadata = {"form": "sharded", "data": "x", "beam": 3, "pretrained": "gpt2", "members": "x"}
+    with caplog.at_level(logging.WARNING, "lm_eval.leakage"):
+        warn_of_unused(metadata, ["memorization"])
+        warn_of_unused(metadata, ["memorization", "canary_exposure", "contamination_test", "membership"])
+        warn_of_unused(metadata, ["a task of another package"])
+    form, members = [record.getMessage() for record in caplog.records]
+    assert form == "--metadata form=… has no effect here: only contamination_test can take it, so leave it out"
+    assert "members=… has no effect here: only membership" in members
 
 
 def test_a_tasks_own_options_come_first():

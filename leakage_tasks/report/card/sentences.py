@@ -27,6 +27,9 @@ SHARE = "suspected_share"
 ESTIMATE = "This estimate assumes that suspected texts are recognized as often as known texts."
 LOWER_BOUND = "This is a lower bound on leakage: another attack may extract more."
 UPPER_BOUND = "This is an upper bound: a stronger attack may lower it."
+COSTS = "cost_auc"
+"""The metric that compares costs of true suffixes and needs no attack."""
+COSTS_BOUND = "This is a lower bound: another test may distinguish documents from controls better."
 EXTRAPOLATED = (
     "This is extrapolated from a fitted distribution: no filling with a cost as low as the secrets' was counted."
 )
@@ -55,6 +58,8 @@ def sentence(result: TaskResult, column: Column, figure: Figure) -> str:
     attacks = () if result.declared is None else result.declared.attacks
     ran = " and ".join(f"{attack} ({access})" for attack, access in attacks)
     by = f", by {'the attack' if len(attacks) == 1 else 'the attacks'} {ran}" if ran else ""
+    if column.name == COSTS:
+        by = ", by the costs of the true suffixes, without an attack"
     value = f"{_value(figure.value, column.unit)}{_interval(column, figure)}{_over(result, column, figure)}"
     return f"{_title(column)}: {value}{_without_leak(column, figure)}{by}. {bound_words(result, column)}"
 
@@ -63,6 +68,8 @@ def bound_words(result: TaskResult, column: Column) -> str:
     """State if a value is a lower or an upper bound on leakage, extrapolated, or an estimate under an assumption."""
     if column.name == SHARE:
         return ESTIMATE
+    if column.name == COSTS:
+        return COSTS_BOUND
     if column.unit == "bits" and result.headline.get("fit_not_rejected") is not None:
         return EXTRAPOLATED
     return UPPER_BOUND if column.direction == "higher" else LOWER_BOUND
@@ -126,7 +133,8 @@ def _facts(result: TaskResult, column: Column) -> Iterator[str]:
 def describe_tested(tested: Mapping[str, Any]) -> str:
     """Describe the data behind a task's values; unknown entries appear as ``name: value``."""
     elsewhere = ("repetitions", "example", "planted_data", "planted_sha256", "planted_share")
-    facts = [_words(name, value, tested) for name, value in tested.items() if name not in elsewhere]
+    absent = [name for name in ("documents_too_short", "controls_too_short") if not tested.get(name)]
+    facts = [_words(name, value, tested) for name, value in tested.items() if name not in (*elsewhere, *absent)]
     example = tested.get("example")
     if isinstance(example, str) and "natural" not in _list(tested.get("kinds")):
         facts.append(f"for example “{example}”, with the secret in braces")

@@ -119,8 +119,7 @@ def page(run: DocumentRun, limits: Limits) -> str:
         notes=notes(run, limits),
         picture=picture,
         alt=words,
-        drawn=len(drawn(run)),
-        total=len(run.documents),
+        part=part_words(run),
     )
 
 
@@ -135,6 +134,18 @@ def drawn(run: DocumentRun) -> list[DocumentWindows]:
     seen, controls = ordered(run.of_kind(False)), ordered(run.of_kind(True))
     room = min(len(controls), max(MOST // 4, MOST - len(seen)))
     return [*seen[: MOST - room], *controls[:room]]
+
+
+def part_words(run: DocumentRun) -> str:
+    """State which documents the heat map leaves out; empty if it shows all of them."""
+    shown = drawn(run)
+    if len(shown) == len(run.documents):
+        return ""
+    seen, controls = (sum(each.control is control for each in shown) for control in (False, True))
+    numbers = [f"{seen:,} of {len(run.of_kind(False)):,} documents, those recalled most"]
+    if run.of_kind(True):
+        numbers.append(f"{controls:,} of {len(run.of_kind(True)):,} controls")
+    return f"The heat map shows {', and '.join(numbers)}."
 
 
 def as_json(run: DocumentRun, limits: Limits) -> dict[str, Any]:

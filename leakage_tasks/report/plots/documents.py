@@ -26,7 +26,9 @@ LOWEST = 1e-3
 ROWS = ("probability", "exact", "near-verbatim")
 
 
-def draw_documents(documents: Sequence[DocumentWindows], words: str = "probability of the exact suffix") -> Figure:
+def draw_documents(
+    documents: Sequence[DocumentWindows], words: str = "probability of the exact suffix", part: str = ""
+) -> Figure:
     """Draw three rows of cells per document, by position in tokens.
 
     A cell shows the highest value at its positions: the probability of the exact suffix on a logarithmic scale, and in
@@ -36,6 +38,7 @@ def draw_documents(documents: Sequence[DocumentWindows], words: str = "probabili
     Args:
         documents: The documents to draw.
         words: Description of the probability.
+        part: Sentence above the figure, which states the documents that are not drawn.
     """
     from matplotlib.colors import LogNorm
 
@@ -60,6 +63,8 @@ def draw_documents(documents: Sequence[DocumentWindows], words: str = "probabili
     assert image is not None
     bar = figure.colorbar(image, ax=list(places), location="bottom", aspect=60, shrink=0.8, extend="min")
     bar.set_label(words, fontsize=SMALL)
+    if part:
+        figure.suptitle(part, fontsize=SMALL, color=QUIET)
     return figure
 
 

@@ -9,8 +9,17 @@ from typing import Any
 
 import pytest
 
+from leakage_tasks.metrics.costs import cost_rows
+from leakage_tasks.metrics.metric import always
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.card.sentences import EXTRAPOLATED, LOWER_BOUND, UPPER_BOUND, describe_tested, sentence
+from leakage_tasks.report.card.sentences import (
+    COSTS_BOUND,
+    EXTRAPOLATED,
+    LOWER_BOUND,
+    UPPER_BOUND,
+    describe_tested,
+    sentence,
+)
 from leakage_tasks.report.load.results import read_runs
 from tests.report.made import leaking, results, tiered, write
 
@@ -66,6 +75,19 @@ def test_the_pooled_figure_says_how_often_canaries_were_planted_and_their_share_
 )
 def test_the_kind_of_canary_is_said(tmp_path: Path, kinds: list[str], said: str) -> None:
     assert f"({said})" in sentences(tmp_path, tiered(), kinds=kinds)["canary_exposure/exposure_x1"]
+
+
+def test_a_comparison_of_costs_names_no_attack(tmp_path: Path) -> None:
+    rows = {row.name: row.declaration() for row in cost_rows(True, always)}
+    tested = {"documents": 9, "documents_too_short": 0, "controls_too_short": 2}
+    attacks = [{"attack": "greedy", "access": "black box"}]
+    usual = {"schema": 2, "measures": "leakage", "protocol": {}, "tested": tested, "attacks": attacks, "rows": rows}
+    values = {"cost_auc": 0.9, "cost_auc_ci_low": 0.7, "cost_auc_ci_high": 1.0, "n_documents": 9}
+    content = results({"memorization": values}, declared={"memorization": usual})
+    words = sentences(tmp_path, content)["memorization/cost_auc"]
+    assert words.startswith("Cost comparison: 0.900 AUC (95 % interval 0.700 to 1.00 AUC")
+    assert words.endswith(f"by the costs of the true suffixes, without an attack. {COSTS_BOUND}")
+    assert describe_tested(tested) == "9 documents; 2 drawn controls too short"
 
 
 def test_natural_secrets_are_not_called_planted() -> None:

@@ -51,7 +51,8 @@ def test_a_long_document_has_few_cells() -> None:
 
 def test_each_document_has_a_panel_with_its_name() -> None:
     drawn = [document(Window(Stretch(5, 10), 0.5, True, ()), number=n) for n in range(MOST + 2)]
-    figure = draw_documents(drawn, "the words")
+    figure = draw_documents(drawn, "the words", "a part")
+    assert figure.get_suptitle() == "a part"
     names = [axes.get_title(loc="left") for axes in figure.axes]
     assert [name for name in names if name] == [f"document {n}" for n in range(MOST)]
     assert "the words" in [axes.get_xlabel() for axes in figure.axes]

@@ -135,7 +135,11 @@ def test_the_table_is_short_and_hides_nothing_that_rows_all_shows(data: Path) ->
     every = evaluate(data, rows="all")["results"][TASK]
     hidden = results["configs"][TASK]["leakage"]["hidden_metrics"]
     assert {name: every[f"{name},none"] for name in hidden} == hidden
-    assert "memorization (above the controls)" in make_table(results)
+    table = make_table(results)
+    assert "memorization (above the controls)" in table
+    assert 0 < results["results"][TASK]["cost_p,none"] < 5e-5
+    assert "<0.0001" in next(line for line in table.splitlines() if "cost_p" in line)
+    assert json.loads(json.dumps(results["results"][TASK]))["cost_p,none"] == results["results"][TASK]["cost_p,none"]
 
 
 def test_without_controls_no_figure_stands_for_the_model(data: Path) -> None:
