@@ -147,7 +147,7 @@ TWO_RANKS = {f"{whose}{kind}_rank" for whose in ("", "control_") for kind in ("c
 KEYS = {
     EXPOSURE: {
         *("exposure", "exposure_ci_low", "exposure_ci_high", "exposure_max", "exposure_fraction", "rank", "class_loss"),
-        *("exposure_x10", "share_with_interval_x10"),
+        *("exposure_x10", "share_with_interval_x10", "exposure_max_ci_low", "exposure_max_ci_high"),
         *("share_with_interval", "control_exposure", "control_exposure_max", "control_p_low"),
     },
     EXTRACTION: {

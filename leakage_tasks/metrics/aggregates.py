@@ -132,6 +132,13 @@ def _exposure_ends(secrets: Sequence[ExposureRange]) -> tuple[float, float] | tu
     return intervals.bounded_mean(least, largest)[0], intervals.bounded_mean(most, largest)[1]
 
 
+def _ends_of_maximum(secrets: Sequence[ExposureRange]) -> tuple[float, float] | tuple[None, None]:
+    """Return the largest lower end and the largest upper end; None if each exposure is known exactly."""
+    if all(secret.least == secret.most for secret in secrets):
+        return None, None
+    return max(secret.least for secret in secrets), max(secret.most for secret in secrets)
+
+
 def _chance_ends(chances: list[float]) -> tuple[float, float]:
     low, high = (1 - intervals.LEVEL) / 2, (1 + intervals.LEVEL) / 2
     return intervals.share_quantile(chances, low), intervals.share_quantile(chances, high)
@@ -198,6 +205,8 @@ PROBABILITY_BOUNDS = _interval(BOOTSTRAP.kind, _probability_ends)
 """Bootstrap interval of the mean of probabilities that are known up to bounds."""
 LOG_T = _interval("log-t", _exposure_ends)
 """Interval of the mean exposure of a small number of secrets, from a log-t method."""
+OF_MAXIMUM = _interval("by-canary", _ends_of_maximum)
+"""Interval of the largest exposure, from the interval or band of each canary's rank."""
 BY_CHANCE = _interval("", _chance_ends)
 """Interval of the share of hits in 95 % of runs, from the probability of each document."""
 

@@ -116,6 +116,21 @@ def known(finding: Finding) -> ExposureRange | None:
     return ExposureRange(*ends, largest=max(bits, size))
 
 
+def by_rank(finding: Finding) -> ExposureRange | None:
+    """Return the exposure at both ends of the interval or band of its rank.
+
+    Both ends are the exposure itself for an exact rank, and for a lower bound or an extrapolation, which have a check
+    of their own.
+    """
+    bits, size = finding.exposure, finding.log2_size
+    if bits is None:
+        return None
+    low, high = finding.rank_low, finding.rank_high
+    if low is None or high is None or finding.method == "lower_bound" or extrapolated(finding):
+        return ExposureRange(bits, bits, bits)
+    return ExposureRange(size - math.log2(high), size - math.log2(low), size)
+
+
 def least(finding: Finding) -> float | None:
     """Return the minimum exposure; it differs from the exposure only if just a band is reported."""
     bounds = known(finding)
@@ -207,13 +222,15 @@ METRICS: list[Metric[Finding, Any]] = [
     EXPOSURE,
     dataclasses.replace(LOW, value=planted(least)),
     dataclasses.replace(HIGH, value=planted(most)),
-    HEADLINE(
+    *HEADLINE(
         "exposure_max",
         "exposure of the most exposed canary; by chance alone it grows with their number",
         "bits",
         direction="lower",
         title="Exposure, maximum",
-    ).row(planted(bits), maximum),
+    )
+    .row(planted(bits), maximum)
+    .with_ends(aggregates.OF_MAXIMUM, planted(by_rank)),
     KNOWN,
     MetricSpec(
         "fit_not_rejected",

@@ -31,7 +31,8 @@ def least_share_used(
     """Return the lower bound on the share of the suspected texts that are in the training data, with its interval.
 
     Each half of the clusters is guessed with the combination of scores and the threshold of the other half: the
-    threshold has the largest TPR − FPR there. The interval is a percentile interval of a bootstrap of whole clusters.
+    threshold has the largest TPR − FPR there. The interval is a percentile interval of a bootstrap of whole clusters,
+    with a Beta distribution for a rate of 0 or 1.
 
     Args:
         scores: The scores of each attack, ``[attacks, n]``.
@@ -62,8 +63,10 @@ def least_share_used(
             for weights in (of, of & guesses)
         ]
     )
+    texts, hits, others, false_hits = sums.sum(axis=1)
+    value = float(_bound(hits / texts, false_hits / others))
     low, high = np.quantile(_resampled(sums, generator), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(float(_bound(sums.sum(axis=1))), float(low), float(high))
+    return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
 def best_threshold(scores: FloatArray, members: BoolArray) -> float:
@@ -78,10 +81,9 @@ def best_threshold(scores: FloatArray, members: BoolArray) -> float:
     return float((ordered[index] + ordered[index + 1]) / 2) if index + 1 < len(ordered) else -np.inf
 
 
-def _bound(sums: FloatArray) -> FloatArray:
-    """Return (g − FPR)/(1 − FPR), at least 0, from the four sums ``[4, …]``; 0 for a resample without one class."""
-    texts, hits, others, false_hits = sums
-    share, false = hits / np.maximum(texts, 1), false_hits / np.maximum(others, 1)
+def _bound(share: FloatArray, false: FloatArray) -> FloatArray:
+    """Return (g − FPR)/(1 − FPR), at least 0, for shares g of guessed texts and false positive rates; 0 if FPR is
+    1."""
     bound = np.divide(share - false, 1 - false, out=np.zeros_like(share), where=false < 1)
     return np.clip(bound, 0, 1)
 
@@ -93,5 +95,20 @@ def _resampled(sums: FloatArray, generator: np.random.Generator) -> FloatArray:
     for done in range(0, RESAMPLES, size):
         rows = min(size, RESAMPLES - done)
         drawn = np.hstack([generator.choice(kind, (rows, len(kind))) for kind in kinds if len(kind)])
-        bounds.append(_bound(sums[:, drawn].sum(axis=2)))
+        resampled = sums[:, drawn].sum(axis=2)
+        shares = [_shares(sums[part], resampled[part], generator) for part in (slice(0, 2), slice(2, 4))]
+        bounds.append(_bound(shares[0], shares[1]))
     return np.concatenate(bounds)
+
+
+def _shares(sums: FloatArray, resampled: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Return the share of guessed texts in each resample, from the numbers of texts and of guessed texts.
+
+    If all texts are guessed to be members, or none is, resamples have no spread. The share of the outcome that was not
+    seen is then drawn from Beta(1, clusters), whose 97.5 % quantile is the end of Clopper and Pearson's interval.
+    """
+    texts, hits = sums.sum(axis=1)
+    if hits not in (0, texts):
+        return np.asarray(resampled[1] / np.maximum(resampled[0], 1))
+    unseen = generator.beta(1, np.count_nonzero(sums[0]), resampled.shape[1])
+    return np.asarray(1 - unseen if hits else unseen)

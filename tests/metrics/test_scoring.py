@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, Guess
 from leakage_tasks.attacks.suffix.finding import Choice, SuffixFinding, SuffixView
 from leakage_tasks.core.null_results import null_result
@@ -36,6 +37,22 @@ def test_a_canary_tasks_rows_by_hand():
     assert (found["exposure"], found["exposure_max"], found["control_exposure"]) == (9, 10, 1)
     assert (found["rank"], found["n_planted"], found["n_controls"]) == (2.5, 2, 1)
     assert found["log_perplexity"] is None
+
+
+def test_the_largest_exposure_has_the_ends_of_estimated_and_banded_ranks():
+    exact, control = canary("a", 8), canary("c", 1, planted=False)
+    estimate = canary("b", 16, rank_low=4.0, rank_high=32.0)
+    band = replace(coarsened(replace(canary("n", 1), kind="natural")), planted=True)
+    bound = replace(canary("l", 512, rank_low=1.0, rank_high=512.0), method="lower_bound")
+
+    def ends(*findings):
+        found = score(CANARY_EXPOSURE, answered([*findings, bound, control]))["none"]
+        return tuple(found[f"exposure_max{end}"] for end in ("_ci_low", "", "_ci_high"))
+
+    assert ends(exact) == (None, 7, None)
+    assert ends(exact, replace(estimate, method="estimated")) == (7, 7, 8)
+    low, value, high = ends(band)
+    assert low < value < 8 < high == 10, "the rank of the band is 1 to 10, so its exposure may be all 10 bits"
 
 
 def test_the_guess_decides_what_is_extracted():

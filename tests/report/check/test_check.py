@@ -75,6 +75,16 @@ def test_a_lower_bound_below_the_limit_is_no_pass(leakage: Leakage, tmp_path: Pa
     assert leakage("check", path, "--max-exposure", 20, "--allow", "lower-bound")[0] == 0
 
 
+@pytest.mark.parametrize(("limit", "code"), [(28, 1), (29.9, 0), (29.8999, 1)])
+def test_the_largest_exposure_is_judged_by_the_end_of_its_band(
+    leakage: Leakage, tmp_path: Path, limit: float, code: int
+):
+    ends = {"exposure_max_ci_low": 26.1, "exposure_max_ci_high": 29.9}
+    path = write(tmp_path, results({"canary_exposure": leaking(exposure_max=27.7)["canary_exposure"] | ends}))
+    assert leakage("check", path, "--max-exposure", limit)[0] == code
+    assert leakage("check", path, "--max-exposure", 28, "--point-estimate")[0] == 0
+
+
 def test_the_headline_is_judged_and_what_more_copies_leak_is_told(leakage: Leakage, tmp_path: Path):
     path = write(tmp_path, tiered())
     code, out, _ = leakage("check", path, "--max-extracted", 0.3)
