@@ -89,8 +89,9 @@ class GroupShares:
 class LearnedDraws:
     """Estimates of draws, ``values`` ``[bounds, number]``, and the ``lookahead`` that learned from all of these draws.
 
-    ``seen`` ``[bounds]`` is the number of distinct fillings that were reached up to each bound, and ``reached_ends``
-    the number of groups that reached nodes whose next token may complete a text.
+    The lookahead is settled when proposals first use it. ``seen`` ``[bounds]`` is the number of distinct fillings that
+    were reached up to each bound, and ``reached_ends`` the number of groups that reached nodes whose next token may
+    complete a text.
     """
 
     values: FloatArray
@@ -142,8 +143,8 @@ def _learned(
         last[visit.children.parents[forest.paths.ends(visit.children.states)]] = True
         reached[groups[last[visit.at]]] = True
     estimates = [GroupShares(forest, draws, half) for half in halves]
-    for lookahead in (whole, *halves):
-        lookahead.settle()
+    for half in halves:
+        half.settle()
     for visit in visits:
         for shares in estimates:
             shares.add(visit)

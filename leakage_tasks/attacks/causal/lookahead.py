@@ -70,10 +70,15 @@ class Lookahead:
         self._known: dict[int, BoolArray] = {}
         """True for each tree with nodes of a kind, ``[trees]``."""
         self._expected: dict[int, FloatArray] = {}
+        self._is_settled = True
 
     @classmethod
     def joined(cls, explorer: SearchTree, parts: Sequence[Self]) -> Self:
-        """Return the expectations of the lookaheads of single trees for a forest, which has seen nothing."""
+        """Return the expectations of the lookaheads of single trees for a forest, which has seen nothing.
+
+        Lookaheads that were copied and never settled are settled first.
+        """
+        cls.settle_together(explorer, [part for part in parts if not part._is_settled])
         if len(parts) == 1:
             return parts[0]
         whole = cls(explorer, np.ones(len(parts)))
@@ -88,6 +93,7 @@ class Lookahead:
         whole = cls(explorer, np.ones(len(parts)))
         whole._step = np.concatenate([part._step for part in parts])
         whole._take_over(parts)
+        whole._is_settled = False
         return whole
 
     @classmethod
@@ -197,7 +203,7 @@ class Lookahead:
 
     def settle(self) -> None:
         """Recompute the expected numbers from all records so far; later records have no effect until the next call."""
-        self._expected = {}
+        self._expected, self._is_settled = {}, True
         for kind in sorted(self._nodes):
             joined = {after: Steps.joined(steps) for after, steps in self._seen.get(kind, {}).items()}
             seen = {after: in_order(steps[steps.weights > 0]) for after, steps in joined.items()}
