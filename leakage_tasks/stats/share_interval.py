@@ -9,19 +9,22 @@ from scipy import stats
 from leakage_tasks.core.arrays import FloatArray
 
 
-def share_interval(numbers: ArrayLike, mean: float, variance: float, level: float) -> tuple[FloatArray, FloatArray]:
+def share_interval(
+    numbers: ArrayLike, mean: float, variance: float, level: float, largest: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
     """Return the ends of a share's interval from the moments of independent unbiased estimates.
 
-    Uses Student's t, with one more estimate of 0 for the lower end and one of 1 for the upper end, as Clopper and
-    Pearson's interval counts one more trial of either outcome. So a rare outcome that no estimate shows is within the
-    interval, and equal estimates have an interval. Below a mean of one half, t is used on the logarithm of the mean,
-    since estimates of small shares are right-skewed.
+    Uses Student's t, with one more estimate of 0 for the lower end and one of ``largest`` for the upper end, as
+    Clopper and Pearson's interval counts one more trial of either outcome. So a rare outcome that no estimate shows is
+    within the interval, and equal estimates have an interval. Below a mean of one half, t is used on the logarithm of
+    the mean, since estimates of small shares are right-skewed.
 
     Args:
         numbers: Numbers of estimates, ``[n]`` or one number.
         mean: Mean of the estimates.
         variance: Variance of the estimates, the sum of squares divided by their number.
         level: Confidence level.
+        largest: The value that the next estimate may have.
 
     Returns:
         The lower and the upper end for each of ``numbers``, in [0, 1].
@@ -29,7 +32,7 @@ def share_interval(numbers: ArrayLike, mean: float, variance: float, level: floa
     count = np.asarray(numbers, dtype=np.float64)
     quantile = stats.t.ppf((1 + level) / 2, count - 1)
     ends = []
-    for extra, sign in ((0.0, -1.0), (1.0, 1.0)):
+    for extra, sign in ((0.0, -1.0), (largest, 1.0)):
         with_extra = (count * mean + extra) / (count + 1)
         spread = (count * (variance + mean**2) + extra) / (count + 1) - with_extra**2
         error = quantile * np.sqrt(np.maximum(spread, 0.0) / count)

@@ -3,8 +3,8 @@
 A node that is read gives the costs of all its children. So a prediction of the share of cheap fillings below each child
 is a control variate: at each node of its path, a draw adds the mean prediction of the children, weighted by their
 probabilities, and subtracts the prediction for the child that it reads next. The prediction for a child that ends a
-text is the true 0 or 1. The estimate is unbiased for any prediction that does not depend on the draw; an exact
-prediction leaves no variance.
+text is the true 0 or 1. Both terms have the weight of their node. The estimate is unbiased for any prediction that does
+not depend on the draw; an exact prediction leaves no variance.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class GroupShares:
             share = self._prediction.expected(children, limit, trees) / visit.fillings
             predicted = np.where(onward, np.where(cheap, np.minimum(share, 1.0), 0.0), inside)
             means = np.bincount(children.parents, weights=visit.chance * predicted, minlength=nodes)
-            shares[visit.who] += before * means[visit.at]
-            shares[goers] -= weights[goers] * predicted[chosen]
+            shares[visit.who] += before * (visit.weight * means)[visit.at]
+            shares[goers] -= weights[goers] * (visit.weights * predicted)[chosen]
 
     def _ending(self, visit: GroupVisit, trees: IntArray) -> BoolArray:
         """Return a mask of the children that complete a text other than the secret's."""

@@ -112,6 +112,12 @@ def adaptive_mixture(proposal: ProposalDistribution) -> ProposalMixture:
     return ProposalMixture((*POWERS, proposal), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
 
 
+def learned_mixture(proposal: ProposalDistribution) -> ProposalMixture:
+    """Return a mixture with 12 of 16 draws by a ``proposal`` that predicts well, 2 by powers, 2 by random fillings."""
+    ahead, random = len(POWERS), len(POWERS) + 1
+    return ProposalMixture((*POWERS, proposal), _interleaved([ahead] * 6 + [2, random] + [ahead] * 6 + [MODEL, random]))
+
+
 def model_mixture() -> ProposalMixture:
     """Return a mixture in which most draws use the model's own probabilities.
 

@@ -1,10 +1,10 @@
 """The rank of a secret within a budget: by random descents if they are enough, else by a thinned tree.
 
 This module decides how many draws to make, and what to do if they are too few. Pilot draws decide whether to count,
-which proposals to use, how many draws to make and which nodes the tree keeps; they never enter the estimate. The
-estimate may be evaluated twice, with more draws the second time. The levels of both intervals together keep the error
-rate at 5 %. If a large budget pays for a second thinned tree, or if whole texts are scored in the end, a third
-evaluation adds 1 or 5 %.
+which proposals to use, how many draws to make and which nodes the tree keeps; they never enter the estimate. Draws
+whose number is fixed need no pilots. The estimate may be evaluated twice, with more draws the second time. The levels
+of both intervals together keep the error rate at 5 %. If a large budget pays for a second thinned tree, or if whole
+texts are scored in the end, a third evaluation adds 1 or 5 %.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ import math
 from typing import TypeGuard
 
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.proposals import EXPLORING, ProposalMixture, adaptive_mixture, model_mixture
+from leakage_tasks.attacks.causal.proposals import (
+    EXPLORING,
+    ProposalMixture,
+    adaptive_mixture,
+    learned_mixture,
+    model_mixture,
+)
 from leakage_tasks.attacks.causal.random_descents import Visit, descend
 from leakage_tasks.attacks.causal.rank_draws import (
     DRAWS_MULTIPLE,
@@ -36,6 +42,8 @@ PILOT = 48
 """Maximum number of draws of each pilot."""
 LEAST = 64
 """Minimum number of draws. With fewer draws, scoring whole texts (one sequence each) is more precise."""
+TIMES = 3
+"""Number of draws at the second evaluation without pilots, as a multiple of the number at the first."""
 MOST = 200_000
 LEAST_PILOT_SIZE = 8.0
 """If a pilot's effective sample size is smaller, a few draws dominate it."""
@@ -91,17 +99,25 @@ class RankEstimate:
         self._is_taught = False
 
     def without_pilots(self) -> AttackResult | None:
-        """Make the fewest draws by the proposals of the given lookahead.
+        """Make a fixed number of draws by the proposals of the given lookahead, then up to three times as many.
 
         Return None if they are too imprecise, or if the budget does not pay for them. If their effective sample size is
         not too small, they then replace the pilots.
         """
         if self._affordable < LEAST:
             return None
-        draws = self._pilot(LEAST, "first", self._lookahead)
-        precise = draws.effective >= LEAST_EFFECTIVE
-        if precise and self._is_narrow(*interval_of(draws, LEVELS[1], margin=False)):
-            return summary(draws, LEVELS[1], self._explorer.space.size)
+        size, mixture = self._explorer.space.size, learned_mixture(self._lookahead)
+        before = self._explorer.calls
+        draws = self._draw(LEAST, "first", mixture, self._lookahead)
+        if self._is_precise(draws, LEVELS[0]):
+            return summary(draws, LEVELS[0], size)
+        more = (TIMES - 1) * LEAST
+        if draws.effective * TIMES >= LEAST_EFFECTIVE and self._affordable >= more:
+            draws += self._draw(more, "more", mixture, self._lookahead)
+            if self._is_precise(draws, LEVELS[1]):
+                return summary(draws, LEVELS[1], size)
+        self._lookahead.settle()
+        self._calls_a_draw = (self._explorer.calls - before) / len(draws.others)
         self._is_taught = draws.effective >= LEAST_PILOT_SIZE
         self._pilots = [draws]
         return None
@@ -144,6 +160,10 @@ class RankEstimate:
         again = min(draws_needed(draws, self._precision, LEVELS[1]), self._likely_affordable)
         more = self.make_draws(again, 5) if again >= 2 * len(draws.others) else None
         return summary(draws, LEVELS[0], size) if more is None else summary(more, LEVELS[1], size)
+
+    def _is_precise(self, draws: RankDraws, level: float) -> bool:
+        """Return True if the effective sample size is not too small and the interval has the requested precision."""
+        return draws.effective >= LEAST_EFFECTIVE and self._is_narrow(*interval_of(draws, level, margin=False))
 
     def _is_narrow(self, low: float, high: float) -> bool:
         """Return True if half the width of the interval of log2 rank is at most the requested precision."""

@@ -1,6 +1,8 @@
 """Uniform random fillings in groups, whose paths are read together.
 
-Equal beginnings of draws are read once. A path ends when it costs more than the secret. If text follows the last slot,
+Equal beginnings of draws are read once. A path ends when it costs more than the secret. A share of the draws may prefer
+children whose completions are hard to predict, where a reading reduces the variance most; weights keep estimates
+unbiased (defensive importance sampling: Hesterberg 1995). If text follows the last slot,
 the draws of a group share all slots but the last: they see several endings for the price of one beginning. Once a
 filling is complete, one draw of its group reads the rest of the text with the weight of the group, since the costs of
 this text vary little.
@@ -15,15 +17,20 @@ from functools import cached_property
 import numpy as np
 
 from leakage_tasks.attacks.causal.forest import Forest
-from leakage_tasks.attacks.causal.lookahead import TOGETHER
+from leakage_tasks.attacks.causal.lookahead import TOGETHER, Lookahead
 from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
 from leakage_tasks.attacks.causal.path_counts import PathCounts
 from leakage_tasks.attacks.causal.random_descents import distinct_rows
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
-GROUP = 4
+GROUP = 2
 """Number of draws in a group, if text follows the last slot."""
+
+STEERED = 0.75
+"""Share of the draws that prefer children whose completions are hard to predict. Weights are at most 4."""
+LEAST_SPREAD = 0.03
+"""Standard deviation of a child's outcome that is assumed beside the predicted one, since predictions may be wrong."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +58,17 @@ class GroupVisit:
     """Nodes that were read, all of their ``children``, and the draws at these nodes.
 
     Draw ``who[i]`` is at row ``at[i]`` of ``nodes`` and chose row ``chosen[i]`` of ``children``, which is read next if
-    ``goes[i]``. ``is_complete[i]`` is true if its filling is complete. ``chance`` has the children's probabilities, and
-    ``fillings`` their numbers of fillings.
+    ``goes[i]``. ``is_complete[i]`` is true if its filling is complete. ``chance`` has the children's probabilities in
+    random fillings, and ``fillings`` their numbers of fillings. ``weight`` ``[nodes]`` and ``weights`` of the children
+    are the probability of reaching them in a random filling divided by that in a draw.
     """
 
     nodes: Nodes
     children: Children
     chance: FloatArray
     fillings: FloatArray
+    weight: FloatArray
+    weights: FloatArray
     at: IntArray
     who: IntArray
     chosen: IntArray
@@ -70,7 +80,8 @@ class GroupVisit:
 class GroupRequest:
     """A request for ``number`` groups of uniform random fillings in one tree, up to the largest of ``bounds`` in bits.
 
-    ``secret`` is the token path of the secret, which estimates do not count.
+    ``secret`` is the token path of the secret, which estimates do not count. ``steering`` predicts which children are
+    hard to predict; None for equal probabilities of all fillings.
     """
 
     groups: Groups
@@ -78,6 +89,7 @@ class GroupRequest:
     seed: str
     bounds: tuple[float, ...] = (np.inf,)
     secret: tuple[int, ...] = ()
+    steering: Lookahead | None = None
 
     @property
     def draws(self) -> int:
@@ -85,7 +97,7 @@ class GroupRequest:
         return self.number * self.groups.size
 
     def uniform(self, depth: int) -> FloatArray:
-        """Return the random number of each group at a depth, ``[number]``."""
+        """Return the random number of each group at a depth, ``[number]``; that of depth -1 decides on steering."""
         words = np.frombuffer(f"{self.seed}:{depth}".encode(), dtype=np.uint8).astype(np.uint32)
         return np.random.Generator(np.random.PCG64(words)).random(self.number)
 
@@ -125,7 +137,7 @@ class GroupDraws:
         assert kept.trees is not None
         kept.trees = kept.trees - tree
         below = Children(below.parents - nodes.start, below.columns, below.states, below.costs)
-        chances = visit.chance[children], visit.fillings[children]
+        chances = visit.chance[children], visit.fillings[children], visit.weight[nodes], visit.weights[children]
         where = visit.at[draws] - nodes.start, visit.who[draws] - self.ends[tree], visit.chosen[draws] - children.start
         return GroupVisit(kept, below, *chances, *where, visit.goes[draws], visit.is_complete[draws])
 
@@ -138,32 +150,79 @@ def read_groups(forest: Forest, draws: GroupDraws, see: Callable[[GroupVisit], N
     requests, tree = draws.requests, draws.trees
     counts, size, ends = requests[0].groups.counts, requests[0].groups.size, requests[0].groups.ends
     cuts = np.array([forest.cut(max(request.bounds)) for request in requests])
+    steering = _Steering(forest, requests)
     group = np.arange(len(tree)) // size
+    is_steered = steering.chosen[group]
     nodes, at, who, stack = forest.root, tree, np.arange(len(tree)), []
+    ratio = np.ones(len(nodes))
     depths: list[FloatArray] = []
     while True:
         children, fillings = forest.children(nodes), counts.of(nodes.states)
         nodes.following = NO_COSTS
         below = counts.of(children.states)
         chance = below / fillings[children.parents]
+        steered = steering.chances(nodes, children, chance, below)
+        ratios = ratio[children.parents] * np.divide(steered, chance, out=np.zeros(len(chance)), where=chance > 0)
         member, depth = who % size, nodes.paths.shape[1]
         if depth == len(depths):
             depths.append(np.concatenate([request.uniform(depth) for request in requests]))
         shift = np.where(fillings[at] <= ends, member / size, 0.0)
-        chosen = _chosen(chance, children.parents, at, (depths[depth][group[who]] + shift) % 1.0)
+        numbers = (depths[depth][group[who]] + shift) % 1.0
+        chosen = _chosen(chance, children.parents, at, numbers)
+        if steering.is_on:
+            chosen = np.where(is_steered[who], _chosen(steered, children.parents, at, numbers), chosen)
         is_complete = fillings[at] == 1
         goes = (children.costs[chosen] <= cuts[tree[who]]) & forest.paths.goes_on(children.states[chosen])
         goes &= ~is_complete | (member == 0)
-        see(GroupVisit(nodes, children, chance, below, at, who, chosen, goes, is_complete))
+        weight, weights = steering.weights(ratio), steering.weights(ratios)
+        see(GroupVisit(nodes, children, chance, below, weight, weights, at, who, chosen, goes, is_complete))
         rows, row = distinct_rows(chosen[goes], len(children))
         taken, goers = children[rows], who[goes]
         for part in forest.parts(nodes, taken):
             here = (row >= part.start) & (row < part.stop)
-            stack.append((nodes, taken[part], row[here] - part.start, goers[here]))
+            stack.append((nodes, taken[part], ratios[rows[part]], row[here] - part.start, goers[here]))
         if not stack:
             return
-        above, taken, at, who = stack.pop()
+        above, taken, ratio, at, who = stack.pop()
         nodes = forest.read_part(above, taken)
+
+
+class _Steering:
+    """Draws that choose a child in proportion to the standard deviation √(p(1 − p)) of its outcome.
+
+    The share p of low-cost completions is predicted by the lookaheads of the requests. Each group is steered with
+    probability :data:`STEERED`.
+    """
+
+    def __init__(self, forest: Forest, requests: Sequence[GroupRequest]) -> None:
+        known = [request.steering for request in requests if request.steering is not None]
+        self.is_on = len(known) == len(requests)
+        self._share = STEERED if self.is_on else 0.0
+        self._known = Lookahead.joined(forest, known) if self.is_on else None
+        self._bounds = np.array([request.bounds[0] for request in requests])
+        self._paths = forest.paths
+        self.chosen: BoolArray = np.concatenate([request.uniform(-1) for request in requests]) < self._share
+        """True for each group of draws that are steered, ``[groups]``."""
+
+    def chances(self, nodes: Nodes, children: Children, chance: FloatArray, below: FloatArray) -> FloatArray:
+        """Return the probabilities of the children in steered draws, ``[m]``."""
+        if self._known is None:
+            return chance
+        assert nodes.trees is not None
+        trees = nodes.trees[children.parents]
+        limit = self._bounds[trees]
+        share = np.minimum(self._known.expected(children, limit, trees) / below, 1.0)
+        spread = np.sqrt(share * (1 - share) + LEAST_SPREAD**2)
+        onward = self._paths.goes_on(children.states) & (children.costs <= limit)
+        mass = chance * np.where(onward, spread, 0.0)
+        total = np.bincount(children.parents, weights=mass, minlength=len(nodes))[children.parents]
+        return np.divide(mass, total, out=chance.copy(), where=total > 0)
+
+    def weights(self, ratio: FloatArray) -> FloatArray:
+        """Return the weight of nodes that steered draws reach with ``ratio`` times the probability of the others."""
+        with np.errstate(over="ignore"):
+            weights: FloatArray = 1 / (1 - self._share + self._share * ratio)
+        return weights
 
 
 def _chosen(chance: FloatArray, parents: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:

@@ -1,8 +1,8 @@
 """The rank of a secret from uniform random fillings, if these suffice: the usual case of a control.
 
-A few first draws teach a prediction and decide on the number of draws; they never enter the estimate. Each half of the
-draws that enter it also learns from the other half. The estimate may be evaluated twice, with new draws the second
-time. The levels of both intervals together keep the error rate at 5 %.
+A few first draws teach a prediction. New draws enter the estimate, which is evaluated at fixed numbers of draws
+(:data:`LOOKS`) until it is precise. No number depends on a draw, so each evaluation has a valid interval, and together
+their error rate is 5 %. Draws that were evaluated stay in the estimate.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.proposals import Power, ProposalMixture
 from leakage_tasks.attacks.causal.random_descents import Visit, descend
-from leakage_tasks.attacks.causal.rank_draws import LEVELS
 from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
 from leakage_tasks.attacks.causal.uniform_draws import GroupRequest, Groups
 from leakage_tasks.attacks.causal.whole_texts import share_of_sample
@@ -31,12 +31,12 @@ from leakage_tasks.stats.share_interval import share_interval
 RANDOM_FILLINGS = ProposalMixture((Power(0.0),), (1,))
 """All draws are random fillings; the proposal is not used."""
 FIRST = 8
-"""Number of groups of draws that decide; each half of them tests the prediction that the other half taught."""
-STEP = 4
-"""The number of groups is a multiple of this value, so that the last digit of a cost does not change it."""
-FEWEST, MOST, MOST_AGAIN = 12, 128, 256
-"""Minimum number of groups, and maximum numbers for the first and the second evaluation; if more are needed, other
-proposals need fewer rows."""
+"""Number of groups of draws that only teach the prediction."""
+LOOKS = (12, 20, 32, 52, 84, 136, 220)
+"""Total numbers of groups at which the estimate is evaluated; if more are needed, other proposals need fewer rows."""
+LEVEL = 0.9894
+"""Level of the interval at each of :data:`LOOKS`. All seven hold together with 95 %, since means of the first n_i and
+n_j of equal draws have the correlation √(n_i / n_j) (Pocock 1977); it is higher if the variance of draws decreases."""
 ROUNDS = 4
 """Maximum number of rounds of draws to spend the remaining budget."""
 LEAST_VARIANCE = 0.1
@@ -62,8 +62,15 @@ class Shares:
         """Return the ends of the share's interval: Clopper and Pearson's if all estimates are 0 or 1."""
         if self.binary:
             return clopper_pearson(int(self.values.sum()), len(self.values), level)
-        low, high = share_interval(len(self.values), float(self.values.mean()), float(self.values.var()), level)
+        low, high = share_interval(
+            len(self.values), float(self.values.mean()), float(self.values.var()), level, self.largest
+        )
         return float(low), float(high)
+
+    @property
+    def largest(self) -> float:
+        """The largest estimate, at most 1: the next estimate may be as large."""
+        return 1.0 if self.binary else float(np.clip(self.values.max(), 0.0, 1.0))
 
     @property
     def effective(self) -> float:
@@ -71,19 +78,21 @@ class Shares:
         squares = float((self.values**2).sum())
         return float(self.values.sum()) ** 2 / squares if squares else 0.0
 
-    def needed(self, level: float, precision: float, most: int = MOST) -> int | None:
-        """Estimate the number of draws for an interval of ± ``precision`` bits; None if it exceeds ``most``."""
+    def __add__(self, more: Shares) -> Shares:
+        """Join the estimates of two sets of draws."""
+        ends = tuple(end + other for end, other in zip(self.ends, more.ends, strict=True))
+        return Shares(np.concatenate([self.values, more.values]), max(self.seen, more.seen), self.binary, ends)
+
+    def suffices(self, number: int, precision: float) -> bool:
+        """Return True if ``number`` draws like these are likely to have an interval of ± ``precision`` bits."""
         # Half a hit more, so that draws without a hit have a mean.
         mean = min(float((self.values.sum() + 0.5 * self.binary) / (len(self.values) + self.binary)), 1.0)
         if mean <= 0:
-            return None
+            return False
         usual = mean * (1 - mean)
         variance = usual if self.binary else max(float(self.values.var(ddof=1)), LEAST_VARIANCE * usual)
-        numbers = np.arange(FEWEST, most + 1, STEP)
-        low, high = share_interval(numbers, mean, variance, level)
-        with np.errstate(divide="ignore", over="ignore"):
-            enough = np.flatnonzero(np.log2(high / low) / 2 <= precision)
-        return int(numbers[enough[0]]) if len(enough) else None
+        low, high = map(float, share_interval(number, mean, variance, LEVEL, self.largest))
+        return low > 0 and math.log2(high / low) / 2 <= precision
 
 
 class RandomFillings:
@@ -138,19 +147,19 @@ class UniformRank:
 
     def result(self) -> AttackResult | None:
         """Return the finding's fields about the rank; None if uniform draws are too few or too imprecise."""
-        if not self._explorer.grows or self._affordable < FIRST + FEWEST:
+        if not self._explorer.grows or self._affordable < FIRST + LOOKS[0]:
             return None
-        number = self._first_draws().needed(LEVELS[0], self._precision)
-        if number is None or number > self._affordable:
-            return None
-        draws = self._draws(number, 1)
-        low, high = self._ends(draws, LEVELS[0])
-        if math.log2(high / low) / 2 <= self._precision:
-            return self._summary(draws, LEVELS[0])
-        number = draws.needed(LEVELS[1], self._precision, MOST_AGAIN)
-        if number is None or number > self._affordable:
-            return None
-        return self._summary(self._draws(number, 2), LEVELS[1])
+        self._first_draws()
+        draws = self._draws(LOOKS[0], 1)
+        for stream, (number, after) in enumerate(pairwise((*LOOKS, 0)), start=2):
+            low, high = self._ends(draws)
+            if math.log2(high / low) / 2 <= self._precision:
+                return self._summary(draws)
+            likely = any(draws.suffices(later, self._precision) for later in LOOKS if later > number)
+            if not likely or after - number > self._affordable:
+                break
+            draws += self._draws(after - number, stream)
+        return None
 
     def sample(self) -> AttackResult | None:
         """Return the share of as many random fillings as the remaining budget pays for; None if it pays for none.
@@ -161,7 +170,7 @@ class UniformRank:
         # Draws that share nodes or end early leave budget for more draws.
         number = self._affordable_texts if getattr(self._explorer.target, "cached", True) else 0
         while number and len(parts) < ROUNDS:
-            parts.append(self._random_fillings(number, 3 + len(parts)))
+            parts.append(self._random_fillings(number, len(LOOKS) + 1 + len(parts)))
             number = self._affordable_texts
         if not parts:
             return None
@@ -170,8 +179,8 @@ class UniformRank:
         hits, fewest, most = (sum(int(end.values.sum()) for end in ends) for ends in zip(*every, strict=True))
         return share_of_sample(hits, draws, self._explorer.space.size, (fewest, most))
 
-    def _first_draws(self) -> Shares:
-        """Make the draws that decide, and learn from them."""
+    def _first_draws(self) -> None:
+        """Make the first draws, and learn from them."""
         explorer, groups = self._explorer, self._groups
         if groups is None:
             fillings: list[Visit] = []
@@ -180,20 +189,17 @@ class UniformRank:
                 self.lookahead.learn_from(explorer, filling.nodes, filling.at)
             self.lookahead.settle()
             self.reached_ends = self._reaches_ends(fillings)
-            hits = RandomFillings(explorer, self._secret, self._bounds, FIRST)
-            for filling in fillings:
-                hits.add(filling)
-            return hits.shares()
+            return
         made = learned_draws(explorer, self._request(groups, FIRST, 0), self.lookahead)
         self.lookahead, self.reached_ends = made.lookahead, made.reached_ends >= FIRST // 4
-        return Shares(made.values[0], 0, binary=False)
 
     def _draws(self, number: int, stream: int) -> Shares:
         """Make new draws that enter the estimate."""
         groups = self._groups
         if groups is None:
             return self._random_fillings(number, stream)
-        made = learned_draws(self._explorer, self._request(groups, number, stream), self.lookahead)
+        request = dataclasses.replace(self._request(groups, number, stream), steering=self.lookahead)
+        made = learned_draws(self._explorer, request, self.lookahead)
         self.lookahead = made.lookahead
         first, *ends = (
             Shares(row, met, binary=False) for row, met in zip(made.values, made.seen.tolist(), strict=True)
@@ -224,19 +230,19 @@ class UniformRank:
             reached |= set(visit.who[last[visit.at]].tolist())
         return len(reached) >= FIRST // 4
 
-    def _ends(self, draws: Shares, level: float) -> tuple[float, float]:
+    def _ends(self, draws: Shares) -> tuple[float, float]:
         """Return the ends of the rank's interval. Fillings that were reached exist for certain."""
         size = self._explorer.space.size
-        low, high = draws.interval(level)
+        low, high = draws.interval(LEVEL)
         met = min(float(draws.seen), size * max(float(draws.values.mean()), 0.0))
         return 1 + max(size * low, met), min(1 + max(size * high, draws.seen), size)
 
-    def _summary(self, draws: Shares, level: float) -> AttackResult:
+    def _summary(self, draws: Shares) -> AttackResult:
         """Return the finding's fields about the rank."""
         size = self._explorer.space.size
-        low, high = self._ends(draws, level)
+        low, high = self._ends(draws)
         if draws.ends:
-            low, high = min(low, self._ends(draws.ends[0], level)[0]), max(high, self._ends(draws.ends[1], level)[1])
+            low, high = min(low, self._ends(draws.ends[0])[0]), max(high, self._ends(draws.ends[1])[1])
         rank = min(max(1 + size * float(draws.values.mean()), low), size)
         extra = {"draws": len(draws.values), "effective_draws": draws.effective, "proposal": "uniform"}
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
