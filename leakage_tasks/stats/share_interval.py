@@ -34,7 +34,7 @@ def share_interval(
     ends = []
     for extra, sign in ((0.0, -1.0), (largest, 1.0)):
         with_extra = (count * mean + extra) / (count + 1)
-        spread = (count * (variance + mean**2) + extra) / (count + 1) - with_extra**2
+        spread = (count * (variance + mean**2) + extra**2) / (count + 1) - with_extra**2
         error = quantile * np.sqrt(np.maximum(spread, 0.0) / count)
         small = (with_extra > 0) & (with_extra < 0.5)
         scaled = with_extra * np.exp(np.minimum(sign * error / np.where(small, with_extra, 1.0), 700.0))

@@ -9,11 +9,11 @@ from scipy import stats
 from leakage_tasks.stats.share_interval import share_interval
 
 
-@pytest.mark.parametrize("mean", [0.6, 0.97])
-def test_the_ends_are_student_s_with_one_more_estimate(mean):
+@pytest.mark.parametrize(("mean", "largest"), [(0.6, 1.0), (0.97, 1.0), (0.6, 0.7)])
+def test_the_ends_are_student_s_with_one_more_estimate(mean, largest):
     values = np.r_[np.full(12, mean - 0.02), np.full(8, mean + 0.03)]
-    low, high = share_interval(20, values.mean(), values.var(), 0.96)
-    for end, extra, sign in ((low, 0.0, -1), (high, 1.0, 1)):
+    low, high = share_interval(20, values.mean(), values.var(), 0.96, largest)
+    for end, extra, sign in ((low, 0.0, -1), (high, largest, 1)):
         more = np.append(values, extra)
         expected = more.mean() + sign * stats.t.ppf(0.98, 19) * math.sqrt(more.var() / 20)
         assert float(end) == pytest.approx(np.clip(expected, 0, 1))
