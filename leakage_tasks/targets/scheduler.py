@@ -11,7 +11,6 @@ Attacks that wait for a stage of one kind form joint attacks, the oldest first.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -70,11 +69,7 @@ def run_concurrently(
     """
     next_attack = next_attack or in_order(range(len(attacks)))
     run = _Run[Result]()
-    # The objects of a run start full garbage collections, which take 0.3 s for those of torch and transformers alone.
-    freezes = gc.get_freeze_count() == 0
     try:
-        if freezes:
-            gc.freeze()
         while True:
             load = _Load([*run.waiting, *run.apart])
             while (number := next_attack(MOST_AT_ONCE if load.fills(FILLED) else run.under_way)) is not None:
@@ -90,8 +85,6 @@ def run_concurrently(
             yield from run.go_on()
     finally:
         run.end()
-        if freezes:
-            gc.unfreeze()
 
 
 class _Run(Generic[Result]):
