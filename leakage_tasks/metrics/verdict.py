@@ -138,7 +138,8 @@ def _on_written_texts(values: Mapping[str, float | None]) -> Verdict:
         reason = "only texts after empty, short and divergence prompts are tested against controls"
         return Verdict("inconclusive", reason)
     corpus, unseen = (f"{100 * value:.3g} %" for value in (share, controls))
-    shown = f"{corpus} of texts have a run of the corpus, {unseen} of the controls, p = {p:.2g}"
+    after = "after empty, short and divergence prompts"
+    shown = f"{after} {corpus} of texts have a run of the corpus, {unseen} of the controls, p = {p:.2g}"
     return Verdict("above the controls" if p <= ALPHA and share > controls else "not above the controls", shown)
 
 

@@ -110,6 +110,8 @@ def _read(source: DocumentSource, state: FileStates) -> SampledWindows:
         windows = _token_pairs(source, raw) if local and holds_token_pairs(raw) else _texts(source)
     except PlantingError as error:
         raise error.spelled(in_metadata, OptionError) from None
+    if not windows.sampled:
+        raise OptionError(f"{source.data}: holds no document: give documents, one per row or per file")
     if not windows.pairs:
         raise OptionError(
             f"{source.data}: none of {windows.sampled:,} documents has {source.width} tokens after offset="

@@ -214,11 +214,15 @@ WRITTEN = {"extracted": 0.192, "control_extracted": 0.0, "excess_p": 2.4e-7, "n"
     [
         (
             {},
-            "above the controls: 19.2 % of texts have a run of the corpus, 0 % of the controls, p = 2.4e-07",
+            "above the controls: after empty, short and divergence prompts 19.2 % of texts have a run of the corpus, "
+            "0 % of the controls, p = 2.4e-07",
         ),
-        ({"excess_p": 0.06}, "not above the controls: 19.2 % of texts .* p = 0.06"),
+        ({"excess_p": 0.06}, "not above the controls: after .* 19.2 % of texts .* p = 0.06"),
         # A two-sided p-value is small, too, if the controls have more runs.
-        ({"extracted": 0.0, "control_extracted": 1.0}, "not above the controls: 0 % .* 100 % of the controls, .*"),
+        (
+            {"extracted": 0.0, "control_extracted": 1.0},
+            "not above the controls: after .* 0 % .* 100 % of the controls, .*",
+        ),
         (
             {"excess_p": None, "extracted": None},
             "inconclusive: only texts after empty, short and divergence .*",

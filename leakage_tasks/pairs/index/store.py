@@ -63,6 +63,12 @@ class CorpusIndex:
     """For each part the positions of its tokens, relative to its beginning, in the order of the text that follows
     them."""
 
+    @property
+    def longest(self) -> int:
+        """Number of tokens of the longest document."""
+        # A separator follows each document.
+        return int(np.diff(self.starts, append=len(self.tokens)).max()) - 1
+
     def place(self, position: int) -> tuple[int, int]:
         """Return the document that holds a position, and the offset in it, both from 0."""
         document = int(np.searchsorted(self.starts, position, side="right")) - 1

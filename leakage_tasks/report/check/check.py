@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.core.former_names import current_metric
+from leakage_tasks.core.option import nearest
 from leakage_tasks.report.load.figures import NO_PRIMARY, Figure, Flag, figure, flags, headline_of
 from leakage_tasks.report.load.format import measure, number
 from leakage_tasks.report.load.results import Run, TaskResult
@@ -170,7 +171,10 @@ def _missing(run: Run, limit: Limit, listed: bool) -> tuple[str, str]:
         why = f"is not in it, as {', '.join(predicted_only)} ran under --predict_only and nothing was scored"
         return why, "run lm_eval again without --predict_only"
     filtered = [figure.names[-1] for figure in _figures(run) if figure.names[-1].startswith(f"{limit.name}/")]
-    return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it", remedy
+    if filtered:
+        return f"is in it under filters only ({', '.join(filtered)})", remedy
+    similar = nearest(limit.name, {name for figure in _figures(run) for name in figure.names}, 0.75)
+    return "is not in it", remedy if similar is None else f"use {similar} if you mean it"
 
 
 def _judge(run: Run, limit: Limit, limited: _LimitedValue, point: bool, allowed: Collection[str]) -> LimitOutcome:

@@ -75,6 +75,13 @@ class UntargetedOptions:
     def checked_corpora(self) -> tuple[CorpusIndex, CorpusIndex | None]:
         """Return both indexes. Raises OptionError if they do not fit together."""
         corpus, unseen = self.corpus(), self.unseen()
+        length = self.request.run_length
+        for name, index in ((f"data={self.data}", corpus), (f"controls={self.controls}", unseen)):
+            if index is not None and index.longest < length:
+                raise OptionError(
+                    f"{name}: its longest document has {index.longest:,} tokens, so no text can hold a run of "
+                    f"run_length={length}: lower run_length, or give longer documents"
+                )
         if unseen is not None:
             check_controls(corpus, unseen, self.data, str(self.controls), self.request.run_length)
         return corpus, unseen

@@ -181,6 +181,7 @@ def test_a_limit_that_chance_exceeds_is_noted(leakage: Leakage, run: Path):
         ([], "no limit is given"),
         (["--max-recall", 0.1], "recall is not in it, so its limit cannot be checked"),
         (["--limit", "nonsense=1"], "nonsense is not in it"),
+        (["--limit", "exposur_max=1"], "use exposure_max if you mean it, or remove the limit"),
         (["--limit", "recall"], "expected metric=number"),
         (["--limit", "recall=nan"], "expected metric=number"),
         (["--limit", "recall=inf"], "expected metric=number"),

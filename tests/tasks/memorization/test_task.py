@@ -285,6 +285,7 @@ def test_a_run_goes_on_where_it_ended(data: Path, tmp_path: Path, caplog: Any) -
         ({"distance": "words"}, OptionError, "distance='words' is unknown: use tokens, characters"),
         ({"controls": "DATA/seen.jsonl"}, OptionError, "controls=.*: document 0 .* shares 25 tokens in a row with"),
         ({"data": "DATA/one.txt"}, OptionError, "only one document is long enough, and intervals by document need two"),
+        ({"data": "DATA/head.csv"}, OptionError, "head.csv: holds no document: give documents"),
         ({"data": "DATA/nowhere.jsonl"}, OptionError, "nowhere.jsonl: no such file"),
         ({"data": "DATA/pairs.jsonl", "offset": 3}, OptionError, "holds pairs of token ids, which have no offset="),
         ({"split": "test"}, OptionError, "split=test is empty .the data have: one set without splits."),
@@ -295,6 +296,7 @@ def test_a_run_goes_on_where_it_ended(data: Path, tmp_path: Path, caplog: Any) -
 def test_bad_input_is_one_clear_line(
     data: Path, metadata: dict[str, Any], error: type[Exception], message: str
 ) -> None:
+    (data / "head.csv").write_text("text\n")
     (data / "one.txt").write_text("one text\n" * 9)
     (data / "pairs.jsonl").write_text('{"prefix": [3, 4], "suffix": [5, 6]}\n' * 3)
     given = {

@@ -316,6 +316,7 @@ def _overlapping(folder):
         (lambda path: {"kinds": "empty"}, "ordinary=.* has no use without kinds=ordinary"),
         (lambda path: {"run_length": 99}, "run_length is 99, but texts have at most length=24 tokens"),
         (lambda path: {"corpus_prefix": 60}, "no document of 66 tokens was found"),
+        (lambda path: {"length": 900, "run_length": 800}, "longest document has .* so no text can hold .*=800: lower"),
         (lambda path: {"decoding": "greedy"}, "temperature means nothing to decoding=greedy"),
         (lambda path: {"prompts": str(path / "no")}, "no: cannot read the prompts of prompts="),
         (lambda path: {"decoding": "beam"}, "decoding='beam' is unknown"),
