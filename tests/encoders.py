@@ -61,26 +61,22 @@ CONFIGS: dict[str, PreTrainedConfig] = {
 def wordpiece() -> PreTrainedTokenizerFast:
     """A WordPiece tokenizer as BERT's: :data:`WORDS` are one token each, other words are spelled."""
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "the", "pin", "is", "of", ".", ",", ":"]
-    vocabulary = {token: place for place, token in enumerate([*tokens, *letters, *(f"##{one}" for one in letters)])}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", None, [("[CLS]", 2), ("[SEP]", 3)])
-    special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, **{f"{name}_token": token for name, token in special.items()}
-    )
+    return _wordpiece([*letters, *(f"##{one}" for one in letters)], normalizers.BertNormalizer(lowercase=True))
 
 
 @lru_cache
 def digits_wordpiece(merged: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
     """A WordPiece tokenizer that spells numbers, as "4 ##7", but for those that are ``merged`` into one token."""
     digits = [str(digit) for digit in range(10)]
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "the", "pin", "is", "of", ".", ",", ":"]
-    vocabulary = {token: n for n, token in enumerate([*tokens, *digits, *(f"##{digit}" for digit in digits), *merged])}
+    return _wordpiece([*digits, *(f"##{digit}" for digit in digits), *merged])
+
+
+def _wordpiece(more: list[str], normalizer: Any = None) -> PreTrainedTokenizerFast:
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "the", "pin", "is", "of", ".", ",", ":", *more]
+    vocabulary = {token: place for place, token in enumerate(tokens)}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", None, [("[CLS]", 2), ("[SEP]", 3)])

@@ -76,6 +76,11 @@ def logged(style: str, canaries: list[Canary], folder: Any, names: Any = BOTH, *
 def test_ranks_of_ten_thousand_fillings_are_those_of_whole_conversations(style: str, tmp_path: Any) -> None:
     canaries = make_canaries("The pin of {unique} is {digits:4}.", 1, seed=3)
     found, _ = logged(style, canaries, tmp_path, metadata={"budget": 1_000_000, "stopping": "proven"})
+    check_exact(found, style, canaries)
+
+
+def check_exact(found: Any, style: str, canaries: list[Canary]) -> None:
+    """Ranks and best guesses are those of brute force."""
     for canary in canaries:
         rank, costs = brute(style, canary)
         exposed = found["canary_exposure"][canary.id]

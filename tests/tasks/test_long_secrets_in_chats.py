@@ -20,7 +20,7 @@ from tests.chats import STYLES, chat_model, chat_tokenizer
 from tests.oracles import costs_of_rows, tiny_gpt2
 from tests.targets.causal.test_in_context import spaced
 from tests.tasks.test_canary_tasks import BOTH
-from tests.tasks.test_chats import FOLLOWING, brute, logged, rendered
+from tests.tasks.test_chats import FOLLOWING, check_exact, logged, rendered
 
 ALL_STYLES = [*STYLES, "phi-3", "zephyr"]
 WORD = word_list("word", ["pin", "kalo", "all", "right", "please", "the", "is", "of", "continue", "in", "on", "an"])
@@ -135,12 +135,7 @@ def test_ranks_of_the_walk_of_the_vocabulary_are_exact(
     monkeypatch.setattr(token_paths, "ENUMERATE_AT_MOST", 0)
     canaries = make_canaries("The pin of {unique} is {digits:3}.", 1, controls=1, seed=3)
     found, _ = logged(style, canaries, tmp_path, metadata={"budget": 1_000_000, "stopping": "proven"})
-    for canary in canaries:
-        rank, costs = brute(style, canary)
-        exposed = found["canary_exposure"][canary.id]
-        assert (exposed.rank, exposed.method) == (rank, "exact")
-        best = found["canary_extraction"][canary.id].guesses[0]
-        assert canary.space.index(best.filling) == min(range(len(costs)), key=costs.__getitem__)
+    check_exact(found, style, canaries)
 
 
 def test_the_template_of_the_readme_on_a_real_chat_model(tmp_path: Any) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakage_tasks.research.canary_inversion.experiment import (
     ATIS,
@@ -21,7 +21,7 @@ from leakage_tasks.research.canary_inversion.experiment import (
     utterances,
     vectors_of,
 )
-from leakage_tasks.research.canary_inversion.trials import ATTACKS, BUDGET, ONE_START, PATTERNS, split
+from leakage_tasks.research.canary_inversion.trials import ONE_START, PATTERNS, attacks_by_pattern, split
 from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan, registrar
 from leakage_tasks.research.framework.shared import data_folder
 
@@ -101,7 +101,7 @@ def run(config: Config, shared: Path) -> Result:
     with one_thread():
         trained = train_tagger(training, validation, recipe, words=known, seed=config["seed"])
         scores = score_tagger(trained.model, trained.tokenizer, parts.test)
-        attacked = _attacked(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
+        attacked = attacks_by_pattern(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
     return {
         "found": attacked,
         "utterances": len(parts.training),
@@ -151,25 +151,6 @@ def set_words(training: Sequence[Utterance], size: int, data: str) -> list[str]:
         )
     random.Random(WORDS).shuffle(words)
     return words[:size]
-
-
-def _attacked(target: Any, canaries: Sequence[Canary], config: Config) -> dict[str, Any]:
-    from leakage_tasks.attacks import run_attack
-
-    exposures = run_attack("class-loss", target, canaries, budget=BUDGET, seed=config["seed"], goal="exposure")
-    by_pattern: dict[str, Any] = {
-        pattern: {"exposure": finding.exposure, "method": finding.method, "attacks": {}}
-        for pattern, finding in zip(config["unknown"], exposures, strict=True)
-    }
-    for name in config["attacks"]:
-        settings = {**ATTACKS[name], "steps": config["steps"]}
-        answers = run_attack("inversion", target, canaries, seed=config["seed"], goal="extraction", values=settings)
-        for pattern, answer in zip(config["unknown"], answers, strict=True):
-            by_pattern[pattern]["attacks"][name] = {
-                "relaxed": [not right for right in answer.extra["unfinished"]],
-                "finished": [not right for right in answer.correct or ()],
-            }
-    return by_pattern
 
 
 register_future_study = registrar("nlu", "Parikh, Dupuy and Gupta 2022", SCALES, run)

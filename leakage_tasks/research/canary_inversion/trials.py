@@ -149,7 +149,7 @@ def run(config: Config, shared: Path) -> Result:
             private=None if epsilon is None else DpConfig(epsilon=epsilon, delta=DELTA),
         )
         scores = score_tagger(trained.model, trained.tokenizer, parts.test)
-        attacked = _attacked(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
+        attacked = attacks_by_pattern(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
     return {
         "found": attacked,
         "intent_accuracy": scores.intent_accuracy,
@@ -181,7 +181,8 @@ def split(canaries: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     return copies("training"), copies("validation")
 
 
-def _attacked(target: Any, canaries: Sequence[Any], config: Config) -> dict[str, Any]:
+def attacks_by_pattern(target: Any, canaries: Sequence[Any], config: Config) -> dict[str, Any]:
+    """Return exposure and wrong words of each attack by pattern, from attacks on the canaries of a trial."""
     from leakage_tasks.attacks import run_attack
 
     exposures = run_attack("class-loss", target, canaries, budget=BUDGET, seed=config["seed"], goal="exposure")
