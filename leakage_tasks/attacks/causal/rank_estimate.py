@@ -10,6 +10,7 @@ texts are scored in the end, a third evaluation adds 1 or 5 %.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TypeGuard
 
 from leakage_tasks.attacks.causal.lookahead import Lookahead
@@ -42,8 +43,8 @@ PILOT = 48
 """Maximum number of draws of each pilot."""
 LEAST = 64
 """Minimum number of draws. With fewer draws, scoring whole texts (one sequence each) is more precise."""
-TIMES = 3
-"""Number of draws at the second evaluation without pilots, as a multiple of the number at the first."""
+WITHOUT_PILOTS = ((LEAST, 0.97), (192, 0.99), (576, 0.99))
+"""Numbers of draws and levels of the evaluations without pilots; together their error rate is at most 5 %."""
 MOST = 200_000
 LEAST_PILOT_SIZE = 8.0
 """If a pilot's effective sample size is smaller, a few draws dominate it."""
@@ -99,7 +100,7 @@ class RankEstimate:
         self._is_taught = False
 
     def without_pilots(self) -> AttackResult | None:
-        """Make a fixed number of draws by the proposals of the given lookahead, then up to three times as many.
+        """Make fixed numbers of draws by the proposals of the given lookahead.
 
         Return None if they are too imprecise, or if the budget does not pay for them. If their effective sample size is
         not too small, they then replace the pilots.
@@ -109,13 +110,13 @@ class RankEstimate:
         size, mixture = self._explorer.space.size, learned_mixture(self._lookahead)
         before = self._explorer.calls
         draws = self._draw(LEAST, "first", mixture, self._lookahead)
-        if self._is_precise(draws, LEVELS[0]):
-            return summary(draws, LEVELS[0], size)
-        more = (TIMES - 1) * LEAST
-        if draws.effective * TIMES >= LEAST_EFFECTIVE and self._affordable >= more:
-            draws += self._draw(more, "more", mixture, self._lookahead)
-            if self._is_precise(draws, LEVELS[1]):
-                return summary(draws, LEVELS[1], size)
+        for (number, level), (after, next_level) in pairwise((*WITHOUT_PILOTS, (0, 0.5))):
+            if self._is_precise(draws, level):
+                return summary(draws, level, size)
+            more = after - number
+            if draws_needed(draws, self._precision, next_level) > after or more > self._affordable:
+                break
+            draws += self._draw(more, str(after), mixture, self._lookahead)
         self._lookahead.settle()
         self._calls_a_draw = (self._explorer.calls - before) / len(draws.others)
         self._is_taught = draws.effective >= LEAST_PILOT_SIZE
