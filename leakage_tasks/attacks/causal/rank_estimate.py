@@ -2,9 +2,9 @@
 
 This module decides how many draws to make, and what to do if they are too few. Pilot draws decide whether to count,
 which proposals to use, how many draws to make and which nodes the tree keeps; they never enter the estimate. Draws
-whose number is fixed need no pilots. The estimate may be evaluated twice, with more draws the second time. The levels
-of both intervals together keep the error rate at 5 %. If a large budget pays for a second thinned tree, or if whole
-texts are scored in the end, a third evaluation adds 1 or 5 %.
+whose number is fixed need no pilots. The estimate may be evaluated three times, with fixed multiples of the first
+number of draws. The levels of the intervals together keep the error rate at 5 %. If a large budget pays for a second
+thinned tree, or if whole texts are scored in the end, another evaluation adds 1 or 5 %.
 """
 
 from __future__ import annotations
@@ -154,13 +154,27 @@ class RankEstimate:
         draws, size = self.make_draws(wanted, 4, self._lookahead if hard else None), self._explorer.space.size
         if draws is None:
             return None
-        if draws.effective >= LEAST_EFFECTIVE and self._is_narrow(*interval_of(draws, LEVELS[0], margin=False)):
+        if self._is_precise(draws, LEVELS[0]):
             return summary(draws, LEVELS[0], size)
         if hard or draws.effective < LEAST_EFFECTIVE:
             return self._estimate_by_tree(summary(draws, LEVELS[0], size))
-        again = min(draws_needed(draws, self._precision, LEVELS[1]), self._likely_affordable)
-        more = self.make_draws(again, 5) if again >= 2 * len(draws.others) else None
-        return summary(draws, LEVELS[0], size) if more is None else summary(more, LEVELS[1], size)
+        return self._with_more_draws(draws)
+
+    def _with_more_draws(self, draws: RankDraws) -> AttackResult:
+        """Double the draws up to twice, and return the first precise estimate, or the last that the budget pays for.
+
+        No draw of the estimate decides these numbers.
+        """
+        level = LEVELS[0]
+        for stream, next_level in enumerate(LEVELS[1:], start=5):
+            number = len(draws.others)
+            more = self.make_draws(number, stream) if number <= self._likely_affordable else None
+            if more is None:
+                break
+            draws, level = draws + more, next_level
+            if self._is_precise(draws, level):
+                break
+        return summary(draws, level, self._explorer.space.size)
 
     def _is_precise(self, draws: RankDraws, level: float) -> bool:
         """Return True if the effective sample size is not too small and the interval has the requested precision."""
