@@ -41,6 +41,9 @@ SURE = 32
 """Number of groups that are drawn before other proposals are considered."""
 ROUNDS = 4
 """Maximum number of rounds of draws to spend the remaining budget."""
+UNSEEN = 0.5
+"""Share that a rare outcome may have which no draw shows. With less, draws that all equal a wrong prediction of a small
+share would have a narrow interval."""
 LEAST_VARIANCE = 0.1
 """Smallest variance that is expected of new draws, as a share of the variance without a prediction. A few draws often
 show too small a variance."""
@@ -71,8 +74,8 @@ class Shares:
 
     @property
     def largest(self) -> float:
-        """The largest estimate, at most 1: the next estimate may be as large."""
-        return 1.0 if self.binary else float(np.clip(self.values.max(), 0.0, 1.0))
+        """The value that the next estimate may have: the largest, but at least :data:`UNSEEN`, and at most 1."""
+        return 1.0 if self.binary else float(np.clip(self.values.max(), UNSEEN, 1.0))
 
     @property
     def effective(self) -> float:

@@ -85,6 +85,17 @@ def test_the_interval_holds_the_exact_rank(tokenizer):
 
 
 @pytest.mark.parametrize("model", ["independent", "Markov"])
+def test_a_small_share_that_no_draw_shows_is_not_estimated_by_its_prediction(model):
+    target, stream = MadeUp(model, 9), np.random.default_rng(3)
+    for log2_rank in (2, 8, 14, 20, 23):
+        canary, _ = Ranks(target).near(log2_rank, f"c{log2_rank}", stream)
+        explorer = SearchTree(target, canary.attack_space)
+        path = explorer.path_of(canary.secret)
+        bound = within(SecretPath(explorer, path).cost)
+        assert UniformRank(explorer, path, bound, "0", 10**6, 0.5).result() is None
+
+
+@pytest.mark.parametrize("model", ["independent", "Markov"])
 def test_controls_of_a_model_that_knows_nothing_take_few_rows_and_have_their_rank(model):
     target, stream = MadeUp(model, 9), np.random.default_rng(2)
     made = [Ranks(target).random(f"c{n}", stream) for n in range(30)]
