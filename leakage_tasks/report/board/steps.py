@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakage_tasks.core.text_table import text_table
+from leakage_tasks.metrics.aggregates import OF_MAXIMUM
 from leakage_tasks.metrics.metric import Direction
 from leakage_tasks.report.board.board import Board, Column, Entry, make_board
 from leakage_tasks.report.load.figures import Figure, figure
@@ -50,8 +51,8 @@ class StepBoard:
     def panels(self) -> list[StepPanel]:
         """Return a panel for every primary metric of leakage, then for every metric of usefulness.
 
-        A metric over all canaries is left out if its parts by number of copies have a panel, and so is a metric of
-        leakage without interval and controls, such as a maximum.
+        A metric over all canaries is left out if its parts by number of copies have a panel, and so are a maximum over
+        canaries and any other metric of leakage without controls and an interval over canaries.
         """
         shown = [column for column in self.board.columns if column.shown]
         parents = {(column.task, column.parent) for column in shown if column.parent}
@@ -59,7 +60,7 @@ class StepBoard:
             column
             for column in sorted(shown, key=lambda column: not column.leakage)
             if (column.task, column.name) not in parents
-            and (not column.leakage or column.control is not None or column.interval is not None)
+            and (not column.leakage or column.control is not None or column.interval_kind not in ("", OF_MAXIMUM.kind))
         ]
         return [self._panel(column) for column in drawn]
 
