@@ -10,6 +10,7 @@ took more than its limit plus :data:`SLACK` and :data:`QUEUES`, or if a result d
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import subprocess
@@ -100,7 +101,7 @@ def words() -> Run:
     """Build a workload: a search for the most likely of 30,000 words for a label."""
     from tests.oracles import wordpiece
 
-    tokenizer = wordpiece()
+    tokenizer = copy.deepcopy(wordpiece())
     named = [f"w{number}" for number in range(WORDS)]
     tokenizer.add_tokens(named)
     size = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}

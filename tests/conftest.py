@@ -44,12 +44,15 @@ settings.load_profile("untimed")
 
 @pytest.fixture(autouse=True, scope="module")
 def shared_tokenizers() -> Iterator[None]:
-    """Check that no module leaves a chat template on a tokenizer that all tests share."""
-    from tests.oracles import letters, merging
+    """Check that no module changes the chat template or the number of tokens of a tokenizer that all tests share."""
+    from tests.oracles import letters, merging, wordpiece
 
+    tokenizers = letters(), merging(), wordpiece()
+    sizes = [len(tokenizer) for tokenizer in tokenizers]
     yield
-    for tokenizer in (letters(), merging()):
+    for tokenizer, size in zip(tokenizers, sizes, strict=True):
         assert tokenizer.chat_template is None, "copy a tokenizer before you change it"
+        assert len(tokenizer) == size, "copy a tokenizer before you change it"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
