@@ -106,7 +106,8 @@ def learned_draws(explorer: SearchTree, request: GroupRequest, known: Lookahead)
     Each half is estimated by the prediction of ``known`` and of the other half. Given the other half, each estimate is
     unbiased; estimates of different halves depend on each other in second order only (Chernozhukov et al. 2018).
     """
-    return in_forest(_learned_draws, explorer, (request, known), request.draws, len(request.bounds))
+    form = len(request.bounds), request.steering is None
+    return in_forest(_learned_draws, explorer, (request, known), request.draws, form)
 
 
 def _learned_draws(forest: Forest, requests: Sequence[tuple[GroupRequest, Lookahead]]) -> list[LearnedDraws]:

@@ -2,10 +2,9 @@
 
 Equal beginnings of draws are read once. A path ends when it costs more than the secret. A share of the draws may prefer
 children whose completions are hard to predict, where a reading reduces the variance most; weights keep estimates
-unbiased (defensive importance sampling: Hesterberg 1995). If text follows the last slot,
-the draws of a group share all slots but the last: they see several endings for the price of one beginning. Once a
-filling is complete, one draw of its group reads the rest of the text with the weight of the group, since the costs of
-this text vary little.
+unbiased (defensive importance sampling: Hesterberg 1995). If text follows the last slot, the draws of a group share all
+slots but the last: they see several endings for the price of one beginning. Once a filling is complete, one draw of its
+group reads the rest of the text with the weight of the group, since the costs of this text vary little.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 GROUP = 2
 """Number of draws in a group, if text follows the last slot."""
-
 STEERED = 0.75
 """Share of the draws that prefer children whose completions are hard to predict. Weights are at most 4."""
 LEAST_SPREAD = 0.03
@@ -190,13 +188,13 @@ def read_groups(forest: Forest, draws: GroupDraws, see: Callable[[GroupVisit], N
 class _Steering:
     """Draws that choose a child in proportion to the standard deviation √(p(1 − p)) of its outcome.
 
-    The share p of low-cost completions is predicted by the lookaheads of the requests. Each group is steered with
-    probability :data:`STEERED`.
+    The share p of low-cost completions is predicted by the lookaheads of the requests, of which all or none have one.
+    Each group is steered with probability :data:`STEERED`.
     """
 
     def __init__(self, forest: Forest, requests: Sequence[GroupRequest]) -> None:
         known = [request.steering for request in requests if request.steering is not None]
-        self.is_on = len(known) == len(requests)
+        self.is_on = bool(known)
         self._share = STEERED if self.is_on else 0.0
         self._known = Lookahead.joined(forest, known) if self.is_on else None
         self._bounds = np.array([request.bounds[0] for request in requests])

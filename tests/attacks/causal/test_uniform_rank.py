@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy import stats
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.forest import Forest
-from leakage_tasks.attacks.causal.group_shares import learned_draws
+from leakage_tasks.attacks.causal.group_shares import LearnedDraws, learned_draws
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.rank_draws import LEVELS
@@ -21,6 +22,7 @@ from leakage_tasks.attacks.causal.uniform_draws import GROUP, GroupDraws, GroupR
 from leakage_tasks.attacks.causal.uniform_rank import LEVEL, LOOKS, UniformRank
 from leakage_tasks.canaries import Canary
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.scheduler import run_concurrently
 from tests.attacks.made_up import MadeUp, Ranks
 from tests.oracles import letters, merging, tiny_gpt2
 
@@ -47,6 +49,24 @@ def test_estimates_are_unbiased_with_any_prediction(template, taught):
     error = values.std(ddof=1) / math.sqrt(3000)
     assert values.mean() == pytest.approx(others / explorer.space.size, abs=4 * error + 1e-9)
     assert seen <= others
+
+
+def test_steered_draws_do_not_depend_on_first_draws_of_other_canaries():
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+
+    def draws(secret: str, is_steered: bool) -> LearnedDraws:
+        explorer = SearchTree(target, Canary("c", "the pin is {digits:3}.", tuple(secret)).space)
+        path = explorer.path_of(tuple(secret))
+        bound = within(SecretPath(explorer, path).cost)
+        groups, lookahead = Groups.of(explorer, path_counts(explorer.paths, explorer.space)), Lookahead(explorer, bound)
+        first = learned_draws(explorer, GroupRequest(groups, 8, "learn", (bound,), path), lookahead)
+        steering = first.lookahead if is_steered else None
+        return learned_draws(explorer, GroupRequest(groups, 8, "draw", (bound,), path, steering), first.lookahead)
+
+    attacks = [partial(draws, "707", True), partial(draws, "120", False)]
+    together = {done.number: done.result.values for done in run_concurrently(attacks)}
+    for number, attack in enumerate(attacks):
+        assert together[number] == pytest.approx(attack().values, abs=1e-5)
 
 
 def test_the_draws_of_a_group_share_a_beginning_and_one_reads_the_rest():
