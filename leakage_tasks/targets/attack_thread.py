@@ -127,6 +127,16 @@ class AttackThread(Generic[Result]):
         """Number of rows of the pending request for each of ``members``."""
         self.is_running = self._abandoned = False
 
+    def _start(self) -> None:
+        self.is_running = True
+        try:
+            # An object of the class threading.Thread takes several times as long to start.
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:
+            # Nothing waits for the end of a thread that the system refused.
+            self.is_running = False
+            raise
+
     def _run(self) -> None:
         """Run the attack in its thread."""
         _here.attack = self
@@ -165,9 +175,7 @@ class AttackThread(Generic[Result]):
         if self.is_running:
             self._turn.put(None)
         else:
-            self.is_running = True
-            # An object of the class threading.Thread takes several times as long to start.
-            _thread.start_new_thread(self._run, ())
+            self._start()
         self._back.get()
         self.seconds += time.perf_counter() - started
         return self.question is not None

@@ -1,12 +1,15 @@
 """Attacks in threads, whose questions are answered together."""
 
-import threading
+import _thread
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakage_tasks.targets import attack_thread
 from leakage_tasks.targets.attack_thread import share_rows, submit, submit_jointly
 from leakage_tasks.targets.batching import Capacity, Splitter
 from leakage_tasks.targets.scheduler import FILLED, JOINT, run_concurrently
@@ -21,6 +24,14 @@ def squares(asked):
 
 def sum_of_squares(upto, many):
     return lambda: sum(submit("squares", many, number, 1, SMALL) for number in range(upto))
+
+
+def threads_end(before: int) -> bool:
+    """Wait until no more threads run than ``before``; those of attacks are not known to :mod:`threading`."""
+    last = time.monotonic() + 10
+    while _thread._count() > before and time.monotonic() < last:
+        time.sleep(0.01)
+    return _thread._count() <= before
 
 
 @given(st.lists(st.integers(0, 12), max_size=20))
@@ -226,11 +237,11 @@ def test_an_error_of_one_is_raised_and_the_others_are_ended():
         submit("k", squares, 1, 1, SMALL)
         raise ValueError("mine")
 
-    before = threading.active_count()
+    before = _thread._count()
     with pytest.raises(ValueError, match="mine"):
         list(run_concurrently([waits, fails, waits]))
     assert ended == [1, 1]
-    assert threading.active_count() == before
+    assert threads_end(before)
 
 
 def test_a_question_that_cannot_be_answered_is_the_fault_of_who_asked():
@@ -254,16 +265,16 @@ def test_a_question_that_cannot_be_answered_is_the_fault_of_who_asked():
 
 
 def test_leaving_early_ends_all_attacks():
-    before = threading.active_count()
+    before = _thread._count()
 
     def waits():
         while True:
             submit("k", squares, 1, 1, SMALL)
 
-    answers = run_concurrently([lambda: 1, waits])
+    answers = run_concurrently([waits, lambda: 1])
     assert next(answers).result == 1
     answers.close()
-    assert threading.active_count() == before
+    assert threads_end(before)
 
 
 def test_time_is_told_by_share_of_the_passes():
@@ -327,8 +338,22 @@ def test_attacks_whose_joint_stage_fails_go_on_alone():
 
 
 def test_leaving_early_ends_joint_attacks():
-    before = threading.active_count()
-    answers = run_concurrently([lambda: "done", *squared_jointly([])])
+    before = _thread._count()
+    answers = run_concurrently([*squared_jointly([]), lambda: "done"])
     assert next(answers).result == "done"
     answers.close()
-    assert threading.active_count() == before
+    assert threads_end(before)
+
+
+def test_a_thread_that_the_system_refuses_is_an_error_and_ends_the_others(monkeypatch):
+    before, begun = _thread._count(), []
+
+    def start(function, arguments):
+        if begun:
+            raise RuntimeError("can't start new thread")
+        begun.append(_thread.start_new_thread(function, arguments))
+
+    monkeypatch.setattr(attack_thread, "_thread", SimpleNamespace(start_new_thread=start))
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        list(run_concurrently([lambda: submit("k", squares, 1, 1, SMALL)] * 2))
+    assert threads_end(before)
