@@ -29,7 +29,7 @@ def test_the_likeliest_digit_each_time():
     text = "the pin is "
     for _ in range(4):
         ids = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text)["input_ids"]]])
-        logits = model(ids).logits[0, -1]
+        logits = model(ids).logits[0, -1].detach()
         text += max("0123456789", key=lambda digit: float(logits[tokenizer(digit)["input_ids"][0]]))
     canary = Canary("c", "the pin is {digits:4}.", ("0", "1", "2", "3"))
     found = run_attack("greedy", CausalTarget(model, tokenizer), [canary])[0]
