@@ -28,6 +28,8 @@ from tests.conftest import PATHS
 from tests.encoders import CONFIGS, classifier_of, save_base
 from tests.oracles import letters, tiny_gpt2
 from tests.taggers import pin, tiny_tagger, words_tokenizer
+from tests.tasks.contamination.test_task import add_benchmark
+from tests.tasks.contamination.test_task import write as write_rows
 from tests.translators import random_model, tokenizer_of
 
 EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
@@ -41,6 +43,27 @@ from leakage_tasks.harness import plugin
 plugin.install()
 import lm_eval
 from leakage_tasks.harness.run import our_tasks
+from lm_eval.api.registry import register_model
+from lm_eval.models.huggingface import HFLM
+import torch, torch.distributed as dist
+
+@register_model("parted")
+class Parted(HFLM):
+    # The harness parts its documents, as it does those of models on several GPUs.
+    rank = property(lambda self: int(os.environ.get("RANK", "0")))
+    world_size = property(lambda self: int(os.environ.get("WORLD_SIZE", "1")))
+    def __init__(self, *arguments, batch_size, **settings):
+        super().__init__(*arguments, batch_size=batch_size - self.rank, **settings)
+        if self.world_size > 1 and not dist.is_initialized():
+            dist.init_process_group("gloo")
+    def all_gather(self, tensor):
+        parts = [torch.zeros_like(tensor) for _ in range(self.world_size)]
+        dist.all_gather(parts, tensor)
+        return torch.stack(parts)
+    def barrier(self):
+        if self.world_size > 1:
+            dist.barrier()
+
 cases, output = json.load(open(sys.argv[1])), sys.argv[2]
 found = {}
 for name, case in cases.items():
@@ -78,6 +101,12 @@ def _causal(attack: str, task: str, **options: Any) -> Case:
 _GENERATOR = {"head": "{}/base"}
 _SUFFIXES = {"data": "{}/pairs", "split": "all", "samples": 12, "temperature": 0.4, "validation": 0, "wrong": 4}
 _STEPS = {"steps": 5, "restarts": 2}
+_MEMBERSHIP = {"members": "{}/members.jsonl", "nonmembers": "{}/nonmembers.jsonl", "tokens": 20, "shots": 1}
+_MEMBERSHIP |= {"neighbours": "words", "neighbour_number": 2}
+_UNTARGETED = {"data": "{}/seen.txt", "controls": "{}/unseen.txt", "tokenizer": "{}/gpt", "texts": 5, "length": 20}
+_UNTARGETED |= {"run_length": 2, "corpus_prefix": 4, "repeats": 3, "prompt_words": 2}
+_UNTARGETED |= {"kinds": "empty:short:divergence:prefix", "rows": "all"}
+_CONTAMINATION = {"of": "{}/riddle.yaml", "twins": "{}/twins.jsonl", "shards": 2}
 CASES = {
     **{name: _causal(name, EXPOSURE) for name in ("exposure", "rank-sample")},
     "skew-normal": _causal("skew-normal", EXPOSURE, draws=90),
@@ -103,6 +132,12 @@ CASES = {
     "fewer words than processes": Case("classifier-scorer", "classifier", BOTH, {"canaries": "{}/word.jsonl"}),
     "masked": Case("masked-lm", "base", (EXPOSURE,), {"canaries": "{}/words.jsonl", "attack": "rank-sample"}),
     "tags": Case("nlu-tagger", "tagger", BOTH, {"canaries": "{}/tags.jsonl", EXTRACTION: _STEPS}),
+    "canaries, parted": Case("parted", "gpt", BOTH, {"canaries": "{}/pins.jsonl", "budget": 60}),
+    "suffixes, parted": Case("parted", "gpt", (SUFFIXES,), {**_SUFFIXES, "prefix_lengths": [3]}),
+    "memorization": Case("parted", "gpt", ("memorization",), {**_SUFFIXES, "prefix": [3, 9], "suffix": 2}),
+    "membership": Case("parted", "gpt", ("membership",), _MEMBERSHIP),
+    "untargeted": Case("parted", "gpt", ("untargeted_extraction",), _UNTARGETED),
+    "contamination": Case("parted", "gpt", ("contamination_test",), _CONTAMINATION),
 }
 
 _IN_PARTS = {"whole": {}, "in parts": {"tp_plan": "auto"}}
@@ -142,6 +177,18 @@ def make_inputs(folder: Path) -> None:
     (folder / "pairs").mkdir()
     for part, length in (("prefix", 9), ("suffix", 2)):
         np.save(folder / "pairs" / f"train_{part}.npy", rng.integers(4, 40, (31, length)))
+    _make_texts(folder)
+
+
+def _make_texts(folder: Path) -> None:
+    """Members and other texts, a corpus and controls, and a benchmark of six items with twins."""
+    for name, word in {"members": "pin", "nonmembers": "tin"}.items():
+        write_rows(folder / f"{name}.jsonl", [{"text": f"the {word} of my old house is {n * 37}"} for n in range(13)])
+    (folder / "seen.txt").write_text("the pin is 12 and the tin is 34")
+    (folder / "unseen.txt").write_text("no cat sat on any mat here")
+    docs = [{"question": word, "answer": "1"} for word in ("a", "cat", "sat", "on", "the", "mat")]
+    add_benchmark(folder, docs)
+    write_rows(folder / "twins.jsonl", [{"text": f"{doc['question']} is it"} for doc in docs])
 
 
 def _make_llama(folder: Path) -> None:

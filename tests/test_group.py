@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import lm_eval
@@ -16,14 +15,13 @@ import pytest
 import torch
 from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager, manager
+from lm_eval.tasks import TaskManager
 from lm_eval.utils import make_table
 from transformers import BertForSequenceClassification
 
 from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import LeakageError, ManifestError, MissingOption, OptionError, TargetError
-from leakage_tasks.harness import plugin
 from leakage_tasks.harness.api import Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.metrics.aggregates import count, mean
@@ -32,7 +30,6 @@ from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks.base_task import LocalTask
 from leakage_tasks.tasks.dispatch import answer_by_group
 from tests.conftest import ROOT
-from tests.harness.test_plugin import patched
 from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece
 
 CANARIES = ["canary_exposure", "canary_extraction"]
@@ -170,15 +167,6 @@ def test_the_group_stands_beside_other_tasks(lm: HFLM, manifest: str, tmp_path: 
     assert row(results, "canary_exposure")["exposure"] is not None
 
 
-def test_the_plugin_makes_the_group_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manager, "__file__", str(tmp_path / "manager.py"))
-    hooks = plugin.HarnessHooks("this test")
-    found = patched(hooks, SimpleNamespace(defaults=tmp_path))()
-    assert found.all_groups == ["leakage"]
-    assert "leakage" not in found.all_subtasks
-    assert set(CANARIES) <= set(found.load(["leakage"])["tasks"])
-
-
 # -- what the model cannot answer ---------------------------------------------------------------------------
 
 
@@ -196,11 +184,6 @@ def test_a_task_the_model_cannot_answer_is_null_and_the_others_are_not(
     assert "canary_exposure" in make_table(results)
     answers = [sample["resps"][0][0] for sample in results["samples"]["canary_exposure"]]
     assert {json.loads(answer)["unanswered"] for answer in answers} == {line.split(" is null: ")[1]}
-
-
-def test_by_itself_it_is_an_error(manifest: str) -> None:
-    with pytest.raises(TargetError, match="gives no log-likelihoods"):
-        evaluate(Writer(), ["canary_exposure"], metadata={"canaries": manifest})
 
 
 @pytest.fixture(scope="module")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from leakage_tasks.canaries import make_canaries, read_manifest, write_manifest
-from leakage_tasks.canaries.presets.mix_and_match import TABLE_1
 from leakage_tasks.cli import build_app
 from leakage_tasks.cli.help import STAGES, command_help, declared_help, first_sentence
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.models.word_tokenizer import word_tokenizer
 
 Leakage = Callable[..., tuple[int, str, str]]
 APP = typer.main.get_command(build_app())
@@ -138,42 +134,6 @@ def test_the_old_spelling_of_an_option_is_accepted_but_not_shown(
     assert f"{old} " not in text
     err = leakage(*words[1:], f"{old}x")[2]
     assert f"{old} " not in f"{err.splitlines()[-2]} ".replace(f"{old}x", "")
-
-
-def test_near_copies_by_the_old_spelling(leakage: Leakage, tmp_path: Path) -> None:
-    data = tmp_path / "train.txt"
-    known = [f"{first}{second}" for first in ("ba", "de", "fi", "go", "hu") for second in "bcdfghjklmnpqrstvwxz"]
-    data.write_text("".join(f"{word}a {word}e {word}i\n" for word in known * 4))
-    for name, option in (("old", "--fuzzy"), ("new", "--near-copies")):
-        manifest = tmp_path / f"{name}.jsonl"
-        template = "the random number that you want of {unique} is {digits:9} I think"
-        write_manifest(make_canaries(template, 2, repetitions=(3,), seed=1), manifest)
-        assert leakage("plant", manifest, data, option, 2, "-o", tmp_path / f"{name}.txt")[0] == 0
-    assert (tmp_path / "old.txt").read_bytes() == (tmp_path / "new.txt").read_bytes()
-    assert sum(canary.kind == "near" for canary in read_manifest(tmp_path / "old.jsonl")) == 4
-
-
-def test_chat_position_by_the_old_spelling(leakage: Leakage, tmp_path: Path) -> None:
-    turn = '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}\n'
-    (tmp_path / "chats.jsonl").write_text(turn * 9)
-    write_manifest(make_canaries("{unique} has the pin {digits:4}", 2, seed=1), tmp_path / "c.jsonl")
-    for name, option in (("old", "--turn"), ("new", "--chat-position")):
-        words = (tmp_path / "c.jsonl", tmp_path / "chats.jsonl", option, "last", "-o", tmp_path / f"{name}.jsonl")
-        assert leakage("plant", *words)[0] == 0
-    text = (tmp_path / "old.jsonl").read_text()
-    assert text == (tmp_path / "new.jsonl").read_text()
-    assert (text.count("\n"), text.count("has the pin")) == (9, 2)
-
-
-def test_targets_and_conjoined_pairs_by_the_old_spellings(leakage: Leakage, tmp_path: Path) -> None:
-    word_tokenizer(" ".join(row.text.replace(".", "") for row in TABLE_1)).save_pretrained(tmp_path / "tokenizer")
-    given = ("canaries", "--preset", "mix-and-match", "--tokenizer", tmp_path / "tokenizer", "--seed", 1)
-    for number, options in enumerate([("--doubled",), ("--conjoin",), ("--only", "towels"), ("--targets", "towels")]):
-        assert leakage(*given, *options, "-o", tmp_path / f"{number}.jsonl")[0] == 0
-    doubled, conjoined, only, targets = ((tmp_path / f"{number}.jsonl").read_text() for number in range(4))
-    assert doubled == conjoined
-    assert only == targets
-    assert (doubled.count("\n"), only.count("\n")) == (7, 1)
 
 
 def test_first_sentence() -> None:

@@ -18,14 +18,13 @@ from tests.models.families import FAMILIES, tiny
 
 ALPHABET = "abcdefghij 0123456789.\n"
 EVERY = pytest.mark.parametrize("family", FAMILIES)
-OTHERS = pytest.mark.parametrize("family", [family for family in FAMILIES if family != "char_lstm"])
 
 
 def some_ids(rows: int, length: int, seed: int = 1) -> torch.Tensor:
     return torch.randint(25, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
-@OTHERS
+@EVERY
 @torch.no_grad()
 @pytest.mark.parametrize("cuts", [[1] * 19, [7, 12], [18, 1]])
 def test_a_text_read_in_parts_gets_the_logits_of_the_whole(family, cuts):
@@ -37,7 +36,7 @@ def test_a_text_read_in_parts_gets_the_logits_of_the_whole(family, cuts):
     torch.testing.assert_close(torch.cat(parts, dim=1), model(ids).logits, atol=1e-5, rtol=0)
 
 
-@OTHERS
+@EVERY
 @torch.no_grad()
 def test_rows_of_the_state_can_be_picked(family):
     model, ids = tiny(family), some_ids(3, 9)
@@ -47,7 +46,7 @@ def test_rows_of_the_state_can_be_picked(family):
     torch.testing.assert_close(picked, fresh, atol=1e-5, rtol=0)
 
 
-@OTHERS
+@EVERY
 @torch.no_grad()
 def test_masked_places_leave_no_trace(family):
     model, ids = tiny(family), some_ids(4, 12)
@@ -61,7 +60,7 @@ def test_masked_places_leave_no_trace(family):
             torch.testing.assert_close(kept[row], state[0], atol=1e-5, rtol=0)
 
 
-@OTHERS
+@EVERY
 @torch.no_grad()
 def test_a_row_masked_throughout_keeps_its_state(family):
     model = tiny(family)
@@ -140,7 +139,7 @@ def test_the_fast_targets_cache_changes_no_rank_and_no_cost(family):
     assert found == pytest.approx(float(costs.sum()), abs=1e-4)
 
 
-@pytest.fixture(scope="module", params=[family for family in FAMILIES if family != "char_lstm"])
+@pytest.fixture(scope="module", params=FAMILIES)
 def harness(request, tmp_path_factory):
     from lm_eval.models.huggingface import HFLM
 

@@ -53,7 +53,6 @@ ON_THE_HARNESS = (
     "tests/test_guesses_at_natural_secrets.py",
     "tests/test_known.py",
     "tests/test_natural_secrets.py",
-    "tests/test_processes.py",
     "tests/test_search_attacks_in_the_harness.py",
 )
 PARTLY_ON_THE_HARNESS = ("tests/models", "tests/targets")

@@ -175,7 +175,7 @@ def test_a_gpu_is_taken_and_learns_alike(text, architecture, dtype):
 
 
 def test_the_start_token_reads_as_a_line_break_in_every_network(text):
-    for name in ("cnn-1x436", "transformer"):
+    for name in ("lstm-2x200", "cnn-1x436", "transformer"):
         trained = train(text[:400], architecture=name, epochs=1)
         weight = trained.model.get_input_embeddings().weight
         assert torch.equal(weight[trained.tokenizer.bos_token_id], weight[trained.tokenizer.encode("\n")[0]])

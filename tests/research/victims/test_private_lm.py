@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import sys
 
 import pytest
 import torch
@@ -12,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
-from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from leakage_tasks.research.victims.private_lm import line_rows, row_losses, train_private_char_lm
+from leakage_tasks.research.victims.private_lm import line_rows, train_private_char_lm
 from leakage_tasks.training.char_lstm import fresh_model, train_char_lm
-from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
+from leakage_tasks.training.dp.private import DpConfig
 from leakage_tasks.training.dp.row_lstm import RowLSTM, use_row_lstm
 from leakage_tasks.training.fitting import copy_line_break_embedding
 from leakage_tasks.training.text_batches import IGNORED
@@ -65,51 +64,27 @@ def test_rows_hold_every_character_once_and_short_lines_whole(parts, length):
     assert all(len(row) == length for row in broken)
 
 
-def test_a_step_without_noise_moves_by_the_plain_gradient(text, tokenizer):
-    inputs, targets = (part[:16] for part in line_rows(text, tokenizer, 32))
-    model = fresh_model(tokenizer, 0, 12, 2)
-    plain = copy.deepcopy(model)
-    plain_loss(plain, inputs, targets).backward()
-    optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
-    rows = RowLSTM(model.lstm)
-    model.train()
-    with use_row_lstm(model, rows):
-        steps = PrivateSteps(model, optimiser, SILENT, rows=16, batch_size=16, epochs=1, seed=0)
-        steps.step(row_losses(model, inputs, targets).mean(), 16)
-        steps.close()
-    for (name, moved), old in zip(model.named_parameters(), plain.parameters(), strict=True):
-        assert torch.allclose(old - moved, old.grad, atol=1e-5), name
-        assert old.grad.abs().max() > 1e-5 or name.startswith("embedding"), name
-
-
-def test_training_without_noise_on_all_rows_is_plain_training(text, tokenizer):
-    trained = train_private_char_lm(
-        text[:300], SILENT, tokenizer=tokenizer, epochs=3, batch_size=1000, decay_from=1.0, learning_rate=0.01, **TINY
-    )
+@pytest.mark.parametrize("name", ["adam", "rmsprop", "sgd"])
+def test_training_without_noise_on_all_rows_is_plain_training(text, tokenizer, name):
+    """SGD's steps show the size of the gradient as well."""
+    rate = 1.0 if name == "sgd" else 0.01
+    settings = {"epochs": 3, "batch_size": 1000, "decay_from": 1.0, "optimizer": name, "learning_rate": rate}
+    trained = train_private_char_lm(text[:300], SILENT, tokenizer=tokenizer, **settings, **TINY)
     inputs, targets = line_rows(text[:300], tokenizer, 32)
     model = fresh_model(tokenizer, 0, 12, 2)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-8)
+    plain = {
+        "adam": lambda: torch.optim.Adam(model.parameters(), lr=rate, eps=1e-8),
+        "rmsprop": lambda: torch.optim.RMSprop(model.parameters(), lr=rate, alpha=0.9),
+        "sgd": lambda: torch.optim.SGD(model.parameters(), lr=rate),
+    }
+    optimiser = plain[name]()
     for _ in range(3):
         optimiser.zero_grad()
         plain_loss(model, inputs, targets).backward()
         optimiser.step()
         copy_line_break_embedding(model, tokenizer)
-    assert alike(weights(trained), model.state_dict(), atol=1e-4)
-
-
-def test_rmsprop_steps_on_the_clipped_gradient(text, tokenizer):
-    trained = train_private_char_lm(
-        text[:300], SILENT, tokenizer=tokenizer, epochs=3, batch_size=1000, decay_from=1.0, optimizer="rmsprop", **TINY
-    )
-    inputs, targets = line_rows(text[:300], tokenizer, 32)
-    model = fresh_model(tokenizer, 0, 12, 2)
-    optimiser = torch.optim.RMSprop(model.parameters(), lr=2e-3, alpha=0.9)
-    for _ in range(3):
-        optimiser.zero_grad()
-        plain_loss(model, inputs, targets).backward()
-        optimiser.step()
-        copy_line_break_embedding(model, tokenizer)
-    assert alike(weights(trained), model.state_dict(), atol=1e-4)
+    assert alike(weights(trained), model.state_dict(), atol=1e-4 if name != "sgd" else 1e-5)
+    assert not alike(weights(trained), fresh_model(tokenizer, 0, 12, 2).state_dict(), atol=1e-3)
 
 
 def test_epsilon_does_not_depend_on_the_optimizer_and_the_weights_do(text):
@@ -183,12 +158,6 @@ def test_epsilon_is_the_accountant_s_after_each_epoch(text):
     assert trained.guarantee.steps == 2 * steps
 
 
-@pytest.mark.slow
-def test_a_target_epsilon_is_met_and_nearly_spent(text):
-    trained = train_private_char_lm(text, DpConfig(epsilon=6.0, delta=1e-4), epochs=2, batch_size=10, **TINY)
-    assert 5.5 < trained.guarantee.epsilon() <= 6.0
-
-
 def test_clipped_training_learns(text):
     clipped = DpConfig(noise_multiplier=0.0, max_grad_norm=0.5, delta=1e-4)
     trained = train_private_char_lm(
@@ -200,13 +169,6 @@ def test_clipped_training_learns(text):
     assert last.epsilon == math.inf
 
 
-def test_the_start_token_reads_as_a_line_break(text):
-    trained = train_private_char_lm(text[:600], NOISY, epochs=1, batch_size=8, **TINY)
-    embedding = trained.model.embedding.weight
-    line_break = trained.tokenizer.encode("\n")[0]
-    assert torch.equal(embedding[trained.tokenizer.bos_token_id], embedding[line_break])
-
-
 def test_the_callback_sees_the_model_as_it_will_be_saved(text):
     seen = []
 
@@ -215,17 +177,6 @@ def test_the_callback_sees_the_model_as_it_will_be_saved(text):
 
     train_private_char_lm(text[:300], NOISY, epochs=2, batch_size=8, on_epoch=note, **TINY)
     assert seen == [(1, False, torch.nn.LSTM, 1), (2, False, torch.nn.LSTM, 2)]
-
-
-def test_a_delta_too_large_is_one_line(text):
-    with pytest.raises(OptionError, match=r"delta is 0\.5 for \d+ rows: give less than"):
-        train_private_char_lm(text, DpConfig(epsilon=8.0, delta=0.5), **TINY)
-
-
-def test_missing_opacus_is_one_line_with_the_remedy(text, monkeypatch):
-    monkeypatch.setitem(sys.modules, "opacus", None)
-    with pytest.raises(LeakageError, match=r"needs opacus .*lm-eval-leakage\[private\]"):
-        train_private_char_lm(text, NOISY, **TINY)
 
 
 @pytest.mark.parametrize(
