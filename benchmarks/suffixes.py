@@ -28,6 +28,7 @@ import torch  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
 from leakage_tasks.attacks.suffix.attack import uniforms  # noqa: E402
+from leakage_tasks.core.errors import LeakageError  # noqa: E402
 from leakage_tasks.pairs import Pair  # noqa: E402
 from leakage_tasks.pairs.source import Source, read_pairs  # noqa: E402
 from leakage_tasks.research.victims.pair_lm import PUBLIC, lab_pair_lm  # noqa: E402
@@ -141,7 +142,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
     if not (options.lab / "recipe.json").is_file():
-        lab_pair_lm(PUBLIC, options.lab)
+        try:
+            lab_pair_lm(PUBLIC, options.lab)
+        except LeakageError as error:
+            raise SystemExit(f"suffixes: {error}") from None
     model = AutoModelForCausalLM.from_pretrained(options.lab / "model", trust_remote_code=False).eval()
     tokenizer = AutoTokenizer.from_pretrained(options.lab / "model", trust_remote_code=False)
     pairs = read_pairs(Source(str(options.lab / "pairs"), split="all"))

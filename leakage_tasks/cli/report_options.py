@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.option import near
 
 Delta = Annotated[float, typer.Option(help="δ of the audit's (ε, δ)-differential privacy.")]
 KINDS = (".html", ".json", ".png", ".svg")
@@ -30,7 +31,8 @@ def read_waivers(allow: Sequence[str] | None) -> tuple[str, ...]:
     waivers = tuple(map(current_waiver, allow or ()))
     for waiver in waivers:
         if waiver not in WAIVERS:
-            raise OptionError(f"--allow is {waiver!r}, not a condition of leakage check: use {', '.join(WAIVERS)}")
+            use = f"{', '.join(WAIVERS)}{near(waiver, WAIVERS)}"
+            raise OptionError(f"--allow is {waiver!r}, not a condition of leakage check: use {use}")
     return waivers
 
 

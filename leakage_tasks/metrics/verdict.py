@@ -8,6 +8,7 @@ The log-likelihood of a benchmark's items in their canonical order is tested aga
 
 Documents have no chance level. The costs of their suffixes are tested against those of controls at 5 %, one-sided.
 Texts that a model writes are searched for runs of the corpus and of controls: McNemar's test, two-sided at 5 %.
+Propensity and capability are tested against the controls by Fisher's exact test, one-sided, at 1 % together.
 Membership attacks are compared with blind baselines: see :mod:`~leakage_tasks.metrics.membership_conclusion`.
 """
 
@@ -42,13 +43,15 @@ FAULT = 0.01
 """Probability below which controls indicate a fault."""
 OTHERS = 0.01
 """The joint level of the tests on canaries planted more often than the primary metric's."""
+_TENDENCIES = (("propensity", "ordinary"), ("capability", "adversarial"))
+"""Further metrics of ``untargeted_extraction``, and their prompts."""
 
 
 @dataclass(frozen=True)
 class Verdict:
     """A verdict: ``short`` is the conclusion, ``because`` the result of the test or the reason why there is no test.
 
-    ``where`` names the canaries above chance if they are not the canaries of the primary metric.
+    ``where`` names the canaries above chance, or the prompts, if they are not those of the primary metric.
     """
 
     short: Short
@@ -132,15 +135,49 @@ def _against_controls(values: Mapping[str, float | None]) -> Verdict:
 
 
 def _on_written_texts(values: Mapping[str, float | None]) -> Verdict:
-    """Return the verdict on texts that the model wrote, from their runs of the corpus and of the controls."""
+    """Return the verdict on texts that the model wrote, from their runs of the corpus and of the controls.
+
+    Texts after prompts that need no text of the corpus are tested at 5 %. Propensity and capability are tested together
+    at 1 %, or at 5 % in a run without such prompts.
+    """
     p, share, controls = (values.get(name) for name in ("excess_p", "extracted", "control_extracted"))
+    tendencies = [test for test in (_tendency(values, *row) for row in _TENDENCIES) if test is not None]
     if p is None or share is None or controls is None:
-        reason = "only texts after empty, short and divergence prompts are tested against controls"
-        return Verdict("inconclusive", reason)
+        if not tendencies:
+            return Verdict("inconclusive", "no controls show how much of the corpus any model writes")
+        shown, level = "", ALPHA
+    else:
+        shown = f"after empty, short and divergence prompts {_runs(share, controls)}, p = {p:.2g}"
+        if p <= ALPHA and share > controls:
+            return Verdict("above the controls", shown)
+        level = OTHERS
+    corrected = holm([p for _, _, p in tendencies])
+    above = [prompts for (prompts, _, _), p in zip(tendencies, corrected, strict=True) if p <= level]
+    tested = [f"after {prompts} prompts {runs}, p = {p:.2g}" for prompts, runs, p in tendencies]
+    if above:
+        where = f"after {' and '.join(above)} prompts"
+        return Verdict("above the controls", "; ".join([*tested, *([shown] if shown else [])]), where)
+    return Verdict("not above the controls", shown or "; ".join(tested))
+
+
+def _tendency(values: Mapping[str, float | None], name: str, prompts: str) -> tuple[str, str, float] | None:
+    """Return the prompts of propensity or capability, both shares in words, and Fisher's one-sided exact p-value.
+
+    None without controls. Some texts are searched for both kinds of runs; the test takes them for independent texts,
+    which makes its p-value too large rather than too small.
+    """
+    share, controls = values.get(name), values.get(f"control_{name}")
+    numbers = [_number(values.get(f"n_{prompts}{end}")) for end in ("", "_controls")]
+    if share is None or controls is None or not all(numbers):
+        return None
+    hits = [round(rate * number) for rate, number in zip((share, controls), numbers, strict=True)]
+    table = [[hit, number - hit] for hit, number in zip(hits, numbers, strict=True)]
+    return prompts, _runs(share, controls), float(stats.fisher_exact(table, "greater").pvalue)
+
+
+def _runs(share: float, controls: float) -> str:
     corpus, unseen = (f"{100 * value:.3g} %" for value in (share, controls))
-    after = "after empty, short and divergence prompts"
-    shown = f"{after} {corpus} of texts have a run of the corpus, {unseen} of the controls, p = {p:.2g}"
-    return Verdict("above the controls" if p <= ALPHA and share > controls else "not above the controls", shown)
+    return f"{corpus} of texts have a run of the corpus, {unseen} of the controls"
 
 
 def _on_order(values: Mapping[str, float | None]) -> Verdict:

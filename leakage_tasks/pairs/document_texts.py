@@ -12,6 +12,7 @@ from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.hub import hub_shards, is_hub
 from leakage_tasks.data.layout import MOST_NAMED
 from leakage_tasks.data.shards import shards_of
+from leakage_tasks.pairs.index.store import reject_index
 from leakage_tasks.pairs.pair import ALL, check_split, split_of
 from leakage_tasks.pairs.texts import saved_splits
 
@@ -45,7 +46,7 @@ def document_rows(path: Path, column: str, split: str = ALL, field: str | None =
         field: A further column.
 
     Raises:
-        OptionError: The data have no such split.
+        OptionError: The data have no such split, or are an index.
         PlantingError: The data cannot be read.
     """
     yield from (("".join(blocks), value) for blocks, value in _documents(path, column, split, field))
@@ -60,6 +61,7 @@ def _documents(path: Path, column: str, split: str, field: str | None = None) ->
                 yield from _rows_of(shards.path(name), Columns(column, split=shards.split), field)
         return
     check_split(split)
+    reject_index(path)
     for name in _splits(path, split):
         shards_ = shards_of(path)
         for shard in shards_.names:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.option import near
 
 if TYPE_CHECKING:
     from leakage_tasks.core.arrays import IntArray, TokenIds
@@ -97,8 +98,9 @@ def split_rows(rows: int) -> dict[str, Sequence[int]]:
 
 def check_split(split: str) -> None:
     """Raise OptionError for an unknown split name."""
-    if split not in (*SPLITS, ALL):
-        raise OptionError(f"split={split!r} is unknown: use {', '.join(SPLITS)} or {ALL}")
+    names = (*SPLITS, ALL)
+    if split not in names:
+        raise OptionError(f"split={split!r} is unknown: use {', '.join(SPLITS)} or {ALL}{near(split, names)}")
 
 
 def choose_rows(splits: Mapping[str, Sequence[int]], split: str, data: str) -> Sequence[int]:

@@ -18,6 +18,7 @@ from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.stable_inputs import FileStates, file_states
 from leakage_tasks.data.saved import is_saved
+from leakage_tasks.pairs.index.store import reject_index
 from leakage_tasks.pairs.pair import ALL, SPLITS, Pair, RawPairs, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
 from leakage_tasks.pairs.token_files import holds_pairs, read_arrays, read_lines, suffix_file_of
@@ -101,8 +102,9 @@ def _cut(source: Source, state: FileStates) -> tuple[Pair, ...]:
 
 def holds_token_pairs(source: Source) -> bool:
     """Return True if a source holds pairs of token ids, False if it holds text. Raises PlantingError for invalid
-    JSON."""
+    JSON, and OptionError for an index."""
     path = Path(source.data)
+    reject_index(path)
     if path.is_dir():
         return any(path.glob("*.npy"))
     return path.suffix.lower() == ".npy" or holds_pairs(path, source.text_column)
@@ -112,6 +114,7 @@ def holds_token_pairs(source: Source) -> bool:
 def _parts(source: Source, state: FileStates) -> list[RawPairs] | None:
     """Return the parts of a data set of pairs; None if the data set is text."""
     path = Path(source.data)
+    reject_index(path)
     if path.suffix.lower() == ".npy" or (path.is_dir() and (any(path.glob("*.npy")) or not is_saved(path))):
         return read_arrays(path)
     return read_lines(path) if holds_pairs(path, source.text_column) else None

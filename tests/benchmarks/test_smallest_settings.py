@@ -6,10 +6,11 @@ import json
 import math
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
-from benchmarks import callback, coverage_models, peaks, together, together_pairs
+from benchmarks import callback, coverage_models, peaks, suffixes, together, together_pairs
 
 
 def _printed(benchmark: object, options: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> str:
@@ -34,6 +35,14 @@ def test_together_pairs_agrees_with_one_by_one(
 ) -> None:
     printed = _printed(together_pairs, f"--pairs 2 --draws 2 --rows 16 --shape {shape}", monkeypatch, capsys)
     assert "NOT EQUAL" not in printed
+
+
+def test_public_pairs_that_are_missing_end_a_benchmark_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.delenv("LEAKAGE_DATA", raising=False)
+    with pytest.raises(SystemExit, match="^suffixes: the public pairs are missing: set LEAKAGE_DATA to"):
+        _printed(suffixes, f"--lab {tmp_path / 'lab'}", monkeypatch, capsys)
 
 
 @pytest.mark.slow

@@ -206,6 +206,7 @@ def test_documents_are_held_against_controls(changed: dict[str, Any], words: str
     assert re.fullmatch(words, found.words)
 
 
+CAPABLE = {"capability": 0.15, "control_capability": 0.0, "n_adversarial": 60.0, "n_adversarial_controls": 60.0}
 WRITTEN = {"extracted": 0.192, "control_extracted": 0.0, "excess_p": 2.4e-7, "n": 120.0, "propensity": 0.0}
 
 
@@ -225,7 +226,22 @@ WRITTEN = {"extracted": 0.192, "control_extracted": 0.0, "excess_p": 2.4e-7, "n"
         ),
         (
             {"excess_p": None, "extracted": None},
-            "inconclusive: only texts after empty, short and divergence .*",
+            "inconclusive: no controls show how much of the corpus any model writes",
+        ),
+        (
+            {"excess_p": 1.0, **CAPABLE},
+            "above the controls, after adversarial prompts: after adversarial prompts 15 % of texts have a run of the "
+            "corpus, 0 % of the controls, p = 0.0014; after empty, short and divergence prompts .*, p = 1",
+        ),
+        ({**CAPABLE}, "above the controls: after empty, short and divergence prompts .*"),
+        ({"excess_p": 1.0, **CAPABLE, "capability": 4 / 60}, "not above the controls: after empty, .*"),
+        (
+            {"excess_p": None, **CAPABLE},
+            "above the controls, after adversarial prompts: after adversarial .* p = 0.0014",
+        ),
+        (
+            {"excess_p": None, **CAPABLE, "capability": 4 / 60},
+            "not above the controls: after adversarial prompts 6.67 % .*, p = 0.059",
         ),
     ],
 )

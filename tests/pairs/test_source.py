@@ -463,6 +463,7 @@ def test_a_length_beyond_the_data_names_the_pair(tmp_path: Path) -> None:
 
 def test_an_unknown_and_an_empty_split(tmp_path: Path) -> None:
     data = str(save_pairs(tmp_path / "d", "train_", 12))
+    assert refused(Source(data, split="tset")).endswith("test or all; did you mean 'test'?")
     assert refused(Source(data, split="dev")) == "split='dev' is unknown: use train, validation, test or all"
     assert "split=test is empty (the data have: train 11, validation 1)" in refused(Source(data))
 

@@ -64,10 +64,12 @@ def test_a_check_fails_unless_that_is_waived(
     assert "no primary metric" in out
 
 
-def test_an_unknown_waiver_is_one_line(tmp_path: Path, leakage: Leakage) -> None:
-    code, _, err = leakage("check", run_of(tmp_path), "--max-extracted", 1, "--allow", "everything")
+@pytest.mark.parametrize(("name", "hint"), [("everything", ""), ("underpowred", "; did you mean 'underpowered'?")])
+def test_an_unknown_waiver_is_one_line(tmp_path: Path, leakage: Leakage, name: str, hint: str) -> None:
+    code, _, err = leakage("check", run_of(tmp_path), "--max-extracted", 1, "--allow", name)
     assert code == 2
-    assert "--allow is 'everything', not a condition of leakage check: use underpowered, no-controls," in err
+    assert f"--allow is {name!r}, not a condition of leakage check: use underpowered, no-controls," in err
+    assert err.endswith(f"planting-claimed{hint}\n")
 
 
 def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: Leakage) -> None:

@@ -94,6 +94,15 @@ def is_index(path: str | Path) -> bool:
     return (Path(path) / ABOUT).is_file()
 
 
+def reject_index(path: str | Path) -> None:
+    """Raise OptionError for an index, which holds tokens, where text or pairs are needed."""
+    if is_index(path):
+        raise OptionError(
+            f"{path}: is an index of 'leakage index', which only untargeted_extraction reads: give the text it was "
+            "made of"
+        )
+
+
 def write_about(folder: Path, about: About) -> None:
     """Write ``index.json``."""
     (folder / ABOUT).write_text(json.dumps(asdict(about), indent=2) + "\n", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import datasets
 import numpy as np
@@ -10,10 +11,13 @@ import pytest
 
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.errors import on_command_line as spelled
+from leakage_tasks.pairs.document_texts import document_texts
+from leakage_tasks.pairs.documents import DocumentSource, read_windows
 from leakage_tasks.pairs.index.build import build_index, write_index
 from leakage_tasks.pairs.index.corpus import IndexSource, documents_of
 from leakage_tasks.pairs.index.search import find_matches
 from leakage_tasks.pairs.index.store import open_index
+from leakage_tasks.pairs.source import Source, read_pairs
 from tests.oracles import letters, merging
 
 TEXTS = ["the pin is 12", "no pin here", "the tin is 34 and the pin is 12"]
@@ -29,6 +33,19 @@ def tokenizer(tmp_path):
 def corpus(tmp_path, tokenizer):
     (tmp_path / "c.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     return IndexSource(str(tmp_path / "c.jsonl"), tokenizer)
+
+
+def test_an_index_is_no_text_for_other_tasks(corpus, tmp_path):
+    folder = str(tmp_path / "index")
+    write_index(corpus, folder, 1)
+    readers = (
+        lambda: read_windows(DocumentSource(folder, prefix=2, suffix=2, tokenizer=corpus.tokenizer)),
+        lambda: read_pairs(Source(folder, tokenizer=corpus.tokenizer)),
+        lambda: list(document_texts(Path(folder), "text")),
+    )
+    for read in readers:
+        with pytest.raises(OptionError, match="is an index of 'leakage index', .*: give the text it was made of"):
+            read()
 
 
 def ids(text):
