@@ -111,8 +111,8 @@ def _pairs(number: int) -> list[Pair]:
 
 def _measured(options: argparse.Namespace, model: Any, groups: Sequence[Sequence[Pair]]) -> Measured:
     target = CausalSuffixes(CausalTarget(model, merging()))
-    # As on a GPU: a fixed maximum of rows per pass, also for whole texts and mixed lengths, and high cost per pass.
-    target.sampler.limit.most, target.sampler.tokens, target.sampler.mixing = options.rows, 1 << 30, True
+    # As on a GPU: a fixed maximum of rows per pass, also for whole texts, and high cost per pass.
+    target.sampler.limit.most, target.sampler.tokens = options.rows, 1 << 30
     beginnings.PASS_ON_CPU = beginnings.PASS_ELSEWHERE
     request = SuffixRequest(samples=options.draws)
     # Run the checks of a new model first, also with full passes, so that they count for neither side.

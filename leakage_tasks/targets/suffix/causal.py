@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,13 +14,9 @@ from leakage_tasks.targets.causal.beginnings import worth_of_a_pass
 from leakage_tasks.targets.causal.cache import attention_only, hollow, tensors_of
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES, check_one_row
-from leakage_tasks.targets.noise import warn_of_slower
 from leakage_tasks.targets.pass_rows import TOKENS_ON_CPU, RowLimit
-from leakage_tasks.targets.suffix.growing_attention import AttentionCache
-from leakage_tasks.targets.suffix.growing_cache import ALL, GrowingCache, MixingCache, PartState, StateChangesForm
-from leakage_tasks.targets.suffix.growing_whole import NoCache, WholeStateCache
-from leakage_tasks.targets.suffix.mixed_lengths import read_together
-from leakage_tasks.targets.suffix.roomy_layer import RoomyLayer
+from leakage_tasks.targets.suffix.growing_attention import AttentionCache, RoomyLayer
+from leakage_tasks.targets.suffix.growing_cache import ALL, GrowingCache, NoCache, WholeStateCache
 
 MOST_ROWS = {"cpu": 1024}
 MOST_ROWS_ELSEWHERE = 8192
@@ -69,10 +63,6 @@ class SuffixSampler:
         self.limit = RowLimit(MOST_ROWS.get(target.device.type, MOST_ROWS_ELSEWHERE))
         self.tokens = TOKENS_ON_CPU
         """Maximum number of tokens of whole texts in a pass on a CPU."""
-        # On a CPU, copying rows into one batch takes longer than an additional pass.
-        self.mixing = target.device.type != "cpu"
-        """True to read rows of two lengths in one pass if the model supports it."""
-        self._mixing_proven: set[tuple[int, int]] = set()
         self.goes_on_by_tokens: bool | None = None
         """True if the model reads only one token at a time after a cached state; None until it is known."""
         self._row_bytes: dict[int, tuple[int, int]] = {}
@@ -121,39 +111,6 @@ class SuffixSampler:
         """Append ``tokens`` ``[n]`` to n of the rows and return logits ``[n, V]`` after them."""
         return self.read_more(live, tokens[:, None], rows)[:, -1]
 
-    def mixes(self, live: GrowingCache) -> TypeGuard[MixingCache]:
-        """Return True unless rows of two lengths are known to need separate passes."""
-        return self.mixing and live.mixes()
-
-    @contextlib.contextmanager
-    def lengths_apart(self) -> Iterator[None]:
-        """Leave the block early if the model's state has different forms for rows of two lengths.
-
-        Such rows are read separately from then on. Use it in a loop that runs until all work is done.
-        """
-        try:
-            yield
-        except StateChangesForm:
-            self.mixing = False
-            warn_of_slower(self.target.model, "rows of two lengths cannot share a forward pass", 2)
-
-    def go_on_together(self, live: MixingCache, tokens: Sequence[Tensor], parts: Sequence[slice]) -> list[Tensor]:
-        """Append ``tokens`` ``[n]`` to the n rows of each part, which have equal length, in one pass for all parts.
-
-        Returns logits ``[n, V]`` for each part.
-        """
-        states = live.states(parts)
-        logits, grown = read_together(self.target, states, [token[:, None] for token in tokens])
-        least, most = (self.target.engine.beyond(1 + end(state.length for state in states)) for end in (min, max))
-        if (least, most) not in self._mixing_proven:
-            pairs = zip(states, tokens, strict=True)
-            alone = [self.target.read_on(state.cache(), token[:, None])[0][:, -1] for state, token in pairs]
-            if not self.target.engine.agree(torch.cat(logits), torch.cat(alone)):
-                raise StateChangesForm
-            self._mixing_proven.add((least, most))
-        live.grew(parts, grown)
-        return logits
-
     def better_whole(self, prefixes: Sequence[Sequence[int]], texts: int, longest: int) -> bool:
         """Return True if it is faster to read ``texts`` texts of up to ``longest`` tokens together with their prefixes.
 
@@ -194,9 +151,8 @@ class SuffixSampler:
 def _growing(caches: Sequence[Any], length: int, more: int) -> GrowingCache:
     """Return the state of texts of ``length`` tokens, with room for ``more``, from the caches of successive passes."""
     whole = [torch.cat(column) for column in zip(*map(tensors_of, caches), strict=True)]
-    shell = hollow(caches[0])
     if not attention_only(caches[0]):
-        return WholeStateCache(PartState(shell, whole, length), length)
-    rows, _, read, _ = whole[0].shape
+        return WholeStateCache(hollow(caches[0]), whole, length)
+    read = whole[0].shape[2]
     layers = [RoomyLayer(keys, values, read + more) for keys, values in zip(whole[::2], whole[1::2], strict=True)]
-    return AttentionCache(shell, layers, np.full(rows, read))
+    return AttentionCache(layers, read)

@@ -1,8 +1,8 @@
 """The sampling engine: draws many suffixes after many prefixes from a causal model.
 
 A prefix is read once. Draws with equal tokens so far share one row of the batch; when they diverge, the row's state is
-copied. Rows of many prefixes advance step by step in as few passes as possible: if the last pass of a step has room, it
-is filled with rows that are one token further. If there are too many rows for memory, they are processed part by part.
+copied. Rows of many prefixes advance step by step, in passes of similar size. If there are too many rows for memory,
+they are processed part by part.
 A draw ends at a token that ends texts, if such tokens are given; its row is then read no further.
 Each draw has its own stream of uniform numbers, converted to tokens by the inverse of the distribution function. This
 splits a row's draws like a multinomial, and makes the first k of K draws equal to a run with k draws.
@@ -50,7 +50,7 @@ def draw_suffixes(
             # Take more prefixes if the last draws shared most of their rows.
             at_once = max(room.prefixes(samples), min(GROWTH * len(last), len(last) * room.held // max(rows, 1)))
             part = slice(len(results), len(results) + at_once)
-            with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)), sampler.lengths_apart():
+            with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)):
                 last = _Drawing(sampler, scheme, uniforms[part], room, ends).run(prefixes[part])
                 results += last
     return results
@@ -89,24 +89,24 @@ class _Drawing:
         parts = zip(np.split(row_of, self.count), np.split(self.nodes, self.count), strict=True)
         return [_result(rows, tokens, figures, int(nodes.sum())) for rows, nodes in parts]
 
-    def _begin(self, prefixes: Sequence[Sequence[int]]) -> tuple[DrawFront, list[Chosen]]:
+    def _begin(self, prefixes: Sequence[Sequence[int]]) -> tuple[DrawFront, Chosen]:
         """Return a front of the prefixes alone, and the first tokens of all draws."""
         live, logits = self.sampler.begin(prefixes, self.length, self.most)
         draws, path = np.arange(len(self.uniforms)), PartialDraws.empty(self.count, self.length)
-        front = DrawFront(live, path, draws, draws // self.samples, step=-1, first=self.count, end=self.count)
-        return front, [self._choose(front, slice(0, self.count), 0, logits)]
+        front = DrawFront(live, path, draws, draws // self.samples, step=-1)
+        return front, self._choose(front, slice(0, self.count), logits)
 
-    def _draw(self, front: DrawFront, chosen: list[Chosen], room: int) -> None:
+    def _draw(self, front: DrawFront, chosen: Chosen, room: int) -> None:
         """Draw all remaining tokens, beginning with those just ``chosen``; memory has ``room`` for rows.
 
         A front that is processed in parts is kept for its next part; they share the remaining room.
         """
         held = self._held(room)
         while True:
-            chosen = [self._finish(front, choice) for choice in chosen]
+            chosen = self._finish(front, chosen)
             if front.done:
                 return
-            if front.live.rows + sum(choice.more for choice in chosen) > held:
+            if front.live.rows + chosen.more > held:
                 break
             if not (len(self.ends) and front.compact(chosen)):
                 front.follow(chosen, held)
@@ -119,7 +119,7 @@ class _Drawing:
 
     def _finish(self, front: DrawFront, chosen: Chosen) -> Chosen:
         """Store the suffixes that end with a token of ``chosen`` and return the other tokens."""
-        ended = (chosen.steps == self.length - 1) | np.isin(chosen.tokens, self.ends)
+        ended = (front.step == self.length - 2) | np.isin(chosen.tokens, self.ends)
         if ended.any():
             self.finished.append(front.finish(chosen.take(ended)))
         return chosen.take(~ended)
@@ -128,51 +128,29 @@ class _Drawing:
         """Return the maximum number of rows of a front: half of the room, since its parts need some of it."""
         return max(1, min(self.held, room // 2))
 
-    def _read(self, front: DrawFront) -> list[Chosen]:
-        """Read the last tokens of the next rows and choose new tokens for their draws.
-
-        If rows of two lengths may share a pass, this is one pass, filled with rows of the next step if needed;
-        otherwise it takes as many passes as the step needs.
-        """
-        if not self.sampler.mixes(front.live):
-            return [self._read_all(front)]
-        part, step = slice(front.first, min(front.first + self.most, front.end)), front.step
-        if part.stop == front.end and step + 2 < self.length:
-            front.ahead = min(front.first, self.most - (part.stop - part.start))
-        front.first = part.stop
-        if not front.ahead:
-            return [self._choose(front, part, step + 1, self._go_on(front, part, step))]
-        both, steps = [part, slice(0, front.ahead)], [step, step + 1]
-        fed = [front.last_tokens(*arguments).to(self.device) for arguments in zip(both, steps, strict=True)]
-        logits = self.sampler.go_on_together(front.live, fed, both)
-        return [self._choose(front, rows, at + 1, output) for rows, at, output in zip(both, steps, logits, strict=True)]
-
-    def _read_all(self, front: DrawFront) -> Chosen:
-        """Read all remaining rows of a step in passes of similar size."""
-        choices, size = [], evenly(front.end - front.first, self.most)
-        while front.first < front.end:
-            part = slice(front.first, min(front.first + size, front.end))
-            choices.append(self._choose(front, part, front.step + 1, self._go_on(front, part, front.step)))
-            front.first = part.stop
+    def _read(self, front: DrawFront) -> Chosen:
+        """Read the last tokens of all rows in passes of similar size, and choose new tokens for their draws."""
+        choices, size = [], evenly(front.live.rows, self.most)
+        for first in range(0, front.live.rows, size):
+            rows = slice(first, min(first + size, front.live.rows))
+            logits = self.sampler.go_on(front.live, front.last_tokens(rows).to(self.device), rows)
+            choices.append(self._choose(front, rows, logits))
         return Chosen.join(choices)
 
-    def _go_on(self, front: DrawFront, rows: slice, step: int) -> Tensor:
-        return self.sampler.go_on(front.live, front.last_tokens(rows, step).to(self.device), rows)
-
-    def _choose(self, front: DrawFront, rows: slice, step: int, logits: Tensor) -> Chosen:
-        """Choose tokens of ``step`` for the draws of ``rows`` from these rows' logits ``[n, V]``."""
+    def _choose(self, front: DrawFront, rows: slice, logits: Tensor) -> Chosen:
+        """Choose next tokens for the draws of ``rows`` from these rows' logits ``[n, V]``."""
         draws = front.of_rows(rows)
         if not len(draws):
             return Chosen.none()
         own, truncated = front.row_of[draws] - rows.start, cut(logits, self.scheme)
-        uniforms = torch.from_numpy(self.uniforms[front.draws[draws], step]).to(self.device)
+        uniforms = torch.from_numpy(self.uniforms[front.draws[draws], front.step + 1]).to(self.device)
         drawn = draw(truncated, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
         pairs, one_of, which = np.unique(own * logits.shape[1] + drawn, return_index=True, return_inverse=True)
         # Each row's position is counted for one of its draws, and so for that draw's prefix.
         self.nodes[front.draws[draws[one_of]]] += 1
         parents, tokens = np.divmod(pairs, logits.shape[1])
         figures = _figures(logits, truncated, parents, tokens)
-        return Chosen(draws, which.reshape(-1), parents + rows.start, np.full(len(tokens), step), tokens, figures)
+        return Chosen(draws, which.reshape(-1), parents + rows.start, tokens, figures)
 
 
 def evenly(rows: int, most: int) -> int:

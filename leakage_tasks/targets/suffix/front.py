@@ -21,7 +21,7 @@ SPARSE = 4
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The ``n`` distinct next tokens of some draws, each with its step and parent row.
+    """The ``n`` distinct next tokens of some draws, each with its parent row.
 
     Draw number ``draws[i]`` takes token number ``which[i]``.
     """
@@ -29,7 +29,6 @@ class Chosen:
     draws: IntArray
     which: IntArray
     parents: IntArray
-    steps: IntArray
     tokens: IntArray
     figures: FloatArray
 
@@ -41,36 +40,31 @@ class Chosen:
     def take(self, wanted: BoolArray) -> Chosen:
         """Return the tokens where ``wanted`` ``[n]`` is True, with their draws."""
         kept, number = wanted[self.which], np.cumsum(wanted) - 1
-        parents, steps, tokens = (column[wanted] for column in (self.parents, self.steps, self.tokens))
-        return Chosen(self.draws[kept], number[self.which[kept]], parents, steps, tokens, self.figures[:, wanted])
+        which, figures = number[self.which[kept]], self.figures[:, wanted]
+        return Chosen(self.draws[kept], which, self.parents[wanted], self.tokens[wanted], figures)
 
     @classmethod
     def none(cls) -> Chosen:
         """Return no tokens."""
         empty = np.zeros(0, dtype=np.int64)
-        return cls(empty, empty, empty, empty, empty, np.zeros((len(PartialDraws.FIGURES), 0)))
+        return cls(empty, empty, empty, empty, np.zeros((len(PartialDraws.FIGURES), 0)))
 
     @classmethod
     def join(cls, parts: Sequence[Chosen]) -> Chosen:
-        """Concatenate ``parts``, sorted by step."""
-        parents, steps, tokens = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("parents", "steps", "tokens")
+        """Concatenate the tokens that follow successive rows."""
+        draws, parents, tokens = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("draws", "parents", "tokens")
         )
         offsets = np.cumsum([0, *(len(part.parents) for part in parts[:-1])])
         which = np.concatenate([part.which + offset for part, offset in zip(parts, offsets, strict=True)])
-        order = np.argsort(steps, kind="stable")
-        figures = np.concatenate([part.figures for part in parts], axis=1)
-        draws = np.concatenate([part.draws for part in parts])
-        return cls(draws, np.argsort(order)[which], parents[order], steps[order], tokens[order], figures[:, order])
+        return cls(draws, which, parents, tokens, np.concatenate([part.figures for part in parts], axis=1))
 
 
 @dataclass
 class DrawFront:
     """Draws in progress: draw ``draws[i]`` is row ``row_of[i]`` of ``live`` and ``path``.
 
-    The cached state of a row does not include its last token, which is read next. This token belongs to ``step`` for
-    rows from ``first`` to ``end``, and to the next step for all other rows. ``ahead`` is the number of leading rows
-    that were already at the next step when the last pass read them.
+    The cached state of a row does not include its last token, which is that of ``step`` and is read next.
     """
 
     live: GrowingCache
@@ -78,54 +72,36 @@ class DrawFront:
     draws: IntArray
     row_of: IntArray
     step: int
-    first: int
-    end: int
-    ahead: int = 0
 
     def of_rows(self, rows: slice) -> IntArray:
         """Return the indices of the draws that belong to some rows."""
         return np.flatnonzero((self.row_of >= rows.start) & (self.row_of < rows.stop))
 
-    def last_tokens(self, rows: slice, step: int) -> Tensor:
-        """Return the tokens ``[n]`` of ``step`` of some rows."""
-        return torch.from_numpy(self.path.tokens[rows, step])
+    def last_tokens(self, rows: slice) -> Tensor:
+        """Return the last tokens ``[n]`` of some rows."""
+        return torch.from_numpy(self.path.tokens[rows, self.step])
 
     def finish(self, chosen: Chosen) -> tuple[PartialDraws, IntArray, IntArray]:
         """Return the finished suffixes, the indices of their draws, and the index of each draw's suffix."""
         self.row_of[chosen.draws] = FINISHED
-        return _with(self.path, chosen), self.draws[chosen.draws], chosen.which
+        return self._with(chosen), self.draws[chosen.draws], chosen.which
 
     @property
     def done(self) -> bool:
         """True if the tokens of all draws are complete."""
         return bool((self.row_of == FINISHED).all())
 
-    def compact(self, chosen: Sequence[Chosen]) -> bool:
+    def compact(self, chosen: Chosen) -> bool:
         """If many rows have no draw, follow ``chosen`` and keep only rows with draws; return True if so."""
-        waiting = Chosen.join([self._unread(chosen), *chosen])
-        needed = len(waiting.tokens)
+        needed = len(chosen.tokens)
         if self.live.rows - needed < self.live.rows / SPARSE:
             return False
-        vars(self).update(vars(self._part(waiting, 0, needed)))
+        vars(self).update(vars(self._part(chosen, 0, needed)))
         return True
 
-    def follow(self, chosen: Sequence[Chosen], most: int) -> None:
-        """Append each row's first next token to it and add a row for each other next token, up to ``most`` rows.
-
-        Next tokens of rows of this step come first in ``chosen``, then next tokens of rows read ``ahead``.
-        """
-        step, ahead = chosen[:1], chosen[1:]
-        for choice in step:
-            self._follow(choice, most)
-        if self.first == self.end:
-            self.step, self.first, self.end, self.ahead = self.step + 1, self.ahead, self.live.rows, 0
-        for choice in ahead:
-            self._follow(choice, most)
-
-    def _follow(self, chosen: Chosen, most: int) -> None:
+    def follow(self, chosen: Chosen, most: int) -> None:
+        """Append each row's first next token to it and add a row for each other next token, up to ``most`` rows."""
         parents = chosen.parents
-        if not len(parents):
-            return
         stays = np.r_[True, parents[1:] != parents[:-1]]
         rows = parents.copy()
         rows[~stays] = self.live.rows + np.arange(np.count_nonzero(~stays))
@@ -133,44 +109,30 @@ class DrawFront:
             self.live.branch(torch.from_numpy(parents[~stays]), most)
             self.path.branch(parents[~stays])
         self.row_of[chosen.draws] = rows[chosen.which]
-        self.path.write(chosen.steps, rows, chosen.tokens, chosen.figures)
+        self.step += 1
+        self.path.write(self.step, rows, chosen.tokens, chosen.figures)
 
-    def split(self, chosen: Sequence[Chosen], held: int) -> Iterator[DrawFront]:
+    def split(self, chosen: Chosen, held: int) -> Iterator[DrawFront]:
         """Yield fronts, created on demand, with few enough draws or rows that each may grow to ``held`` rows.
 
         ``chosen`` are next tokens that were not followed yet.
         """
-        waiting = Chosen.join([self._unread(chosen), *chosen])
-        draws = np.bincount(waiting.which).cumsum()
+        draws = np.bincount(chosen.which).cumsum()
         first = last = 0
-        while last < len(waiting.tokens):
+        while last < len(chosen.tokens):
             first, before = last, draws[last - 1] if last else 0
             last = max(first + 1, first + held // 2, int(np.searchsorted(draws, before + held, side="right")))
-            yield self._part(waiting, first, min(last, len(waiting.tokens)))
+            yield self._part(chosen, first, min(last, len(chosen.tokens)))
 
-    def _unread(self, chosen: Sequence[Chosen]) -> Chosen:
-        """Return the last tokens of all rows except the parents of ``chosen``, with the rows as parents."""
-        left = self.row_of != FINISHED
-        for choice in chosen:
-            left[choice.draws] = False
-        draws = np.flatnonzero(left)
-        rows, which = np.unique(self.row_of[draws], return_inverse=True)
-        steps = np.where((rows >= self.first) & (rows < self.end), self.step, self.step + 1)
-        return Chosen(draws, which, rows, steps, self.path.tokens[rows, steps], self.path.figures[:, rows, steps])
+    def _part(self, chosen: Chosen, first: int, last: int) -> DrawFront:
+        inside = (chosen.which >= first) & (chosen.which < last)
+        parents, tokens, figures = chosen.parents[first:last], chosen.tokens[first:last], chosen.figures[:, first:last]
+        part = Chosen(chosen.draws[inside], chosen.which[inside] - first, parents, tokens, figures)
+        live = self.live.select(torch.from_numpy(parents))
+        return DrawFront(live, self._with(part), self.draws[part.draws], part.which, self.step + 1)
 
-    def _part(self, waiting: Chosen, first: int, last: int) -> DrawFront:
-        inside = (waiting.which >= first) & (waiting.which < last)
-        parents, steps, tokens = (array[first:last] for array in (waiting.parents, waiting.steps, waiting.tokens))
-        draws, which = waiting.draws[inside], waiting.which[inside] - first
-        part = Chosen(draws, which, parents, steps, tokens, waiting.figures[:, first:last])
-        step = int(part.steps[0])
-        next_ones = int(np.searchsorted(part.steps, step, side="right"))
-        live = self.live.select(torch.from_numpy(part.parents))
-        return DrawFront(live, _with(self.path, part), self.draws[part.draws], part.which, step, 0, next_ones)
-
-
-def _with(path: PartialDraws, chosen: Chosen) -> PartialDraws:
-    """Return one row per token of ``chosen``: its parent's tokens and figures, and the token itself."""
-    copy = path.select(chosen.parents)
-    copy.write(chosen.steps, np.arange(len(chosen.tokens)), chosen.tokens, chosen.figures)
-    return copy
+    def _with(self, chosen: Chosen) -> PartialDraws:
+        """Return one row per token of ``chosen``: its parent's tokens and figures, and the token itself."""
+        path = self.path.select(chosen.parents)
+        path.write(self.step + 1, np.arange(len(chosen.tokens)), chosen.tokens, chosen.figures)
+        return path

@@ -61,8 +61,8 @@ class PartialDraws:
         self.tokens = np.concatenate([self.tokens, self.tokens[parents]])
         self.figures = np.concatenate([self.figures, self.figures[:, parents]], axis=1)
 
-    def write(self, step: int | IntArray, rows: IntArray, tokens: IntArray, figures: FloatArray) -> None:
-        """Set the tokens ``[n]`` and figures ``[4, n]`` of ``rows`` ``[n]`` at one step, or at one step per row."""
+    def write(self, step: int, rows: IntArray, tokens: IntArray, figures: FloatArray) -> None:
+        """Set the tokens ``[n]`` and figures ``[4, n]`` of ``rows`` ``[n]`` at one step."""
         self.tokens[rows, step] = tokens
         self.figures[:, rows, step] = figures
 

@@ -28,7 +28,7 @@ def run(groups, sharpness):
     model = tiny_gpt2(letters(), sharpness=sharpness)
     target = CausalSuffixes(CausalTarget(model, letters()))
     # As on a GPU.
-    target.sampler.limit.most, target.sampler.mixing = ROWS, True
+    target.sampler.limit.most = ROWS
     # What is found out about a model the first time is no pair's.
     attack_pairs(target, pairs(1), replace(REQUEST, samples=4 * ROWS))
     with metered([model]) as count:

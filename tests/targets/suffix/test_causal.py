@@ -11,7 +11,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import memory
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix import causal as engine
-from leakage_tasks.targets.suffix import roomy_layer
+from leakage_tasks.targets.suffix import growing_attention
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from tests.oracles import merging, tiny_gpt2
@@ -182,7 +182,7 @@ def test_a_batch_takes_no_more_memory_than_it_may(monkeypatch):
 def test_rows_that_are_gone_back_to_stay_within_the_memory_too(monkeypatch, rows):
     """All buffers that are alive at any time, of draws that part again and again."""
     kept = 2 * 2 * 32 * 4 * (6 + LENGTH)
-    alive, peak, made = 0, 0, roomy_layer._buffer
+    alive, peak, made = 0, 0, growing_attention._buffer
 
     def freed(size):
         nonlocal alive
@@ -198,7 +198,7 @@ def test_rows_that_are_gone_back_to_stay_within_the_memory_too(monkeypatch, rows
 
     sampler, prefixes, uniforms = sampler_of(), prefixes_of(1, 6), numbers(1, 300)
     plain = draw_suffixes(sampler_of(), prefixes, uniforms, PLAIN)
-    monkeypatch.setattr(roomy_layer, "_buffer", counted)
+    monkeypatch.setattr(growing_attention, "_buffer", counted)
     with memory.memory_within(rows * (kept + memory.LOGIT_BYTES * 400)):
         found = draw_suffixes(sampler, prefixes, uniforms, PLAIN)
     assert kept < peak <= rows * kept

@@ -1,4 +1,4 @@
-"""Passes that hold rows of two lengths, as on a GPU: the draws of passes of one length, in as few as there can be."""
+"""Draws in passes of few rows: the draws of one large pass for each token, in few passes of similar size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, BloomConfig, BloomForCausalLM, Phi3Config
+from transformers import BloomConfig, BloomForCausalLM
 
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
@@ -19,7 +19,7 @@ from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes
 from tests.oracles import merging
-from tests.targets.suffix_oracle import SMALL, model_of, prefixes_of, sampler_of
+from tests.targets.suffix_oracle import prefixes_of, sampler_of
 
 SAMPLES, LENGTH = 30, 9
 PLAIN = DecodingConfig(top_p=1.0, temperature=1.0)
@@ -29,9 +29,9 @@ def uniforms(count: int, samples: int = SAMPLES, length: int = LENGTH) -> Any:
     return np.random.default_rng(1).random((count, samples, length))
 
 
-def mixing(sampler: engine.SuffixSampler, most: int) -> engine.SuffixSampler:
-    """A sampler whose passes have so many rows at most, of several lengths."""
-    sampler.limit.most, sampler.mixing = most, True
+def bounded(sampler: engine.SuffixSampler, most: int) -> engine.SuffixSampler:
+    """A sampler whose passes have so many rows at most."""
+    sampler.limit.most = most
     return sampler
 
 
@@ -62,64 +62,37 @@ def check_equal(some: list[SampledSuffixes], others: list[SampledSuffixes]) -> N
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("llama", "gpt-neox", "mamba")),
     ],
 )
-def test_rows_of_two_lengths_in_a_pass_change_no_draw(
-    monkeypatch: pytest.MonkeyPatch, name: str, most: int, held: int
-) -> None:
-    """Also where there are more of them than are held, so that draws of two lengths go on in parts."""
+def test_rows_of_many_passes_change_no_draw(monkeypatch: pytest.MonkeyPatch, name: str, most: int, held: int) -> None:
+    """Also where there are more of them than are held, so that draws go on in parts."""
     monkeypatch.setattr(engine, "PASSES_HELD", held)
-    together, shared = engine.SuffixSampler.go_on_together, []
-
-    def noted(sampler: engine.SuffixSampler, live: Any, tokens: Any, parts: Any) -> Any:
-        shared.append(parts)
-        return together(sampler, live, tokens, parts)
-
-    monkeypatch.setattr(engine.SuffixSampler, "go_on_together", noted)
-    samplers = [bloom() if name == "bloom" else sampler_of(name) for _ in range(2)]
+    small, large = (bloom() if name == "bloom" else sampler_of(name) for _ in range(2))
     prefixes, numbers = prefixes_of(4, 6), uniforms(4)
-    found = draw_suffixes(mixing(samplers[0], most), prefixes, numbers, PLAIN)
-    assert shared or held != 8
-    check_equal(found, draw_suffixes(samplers[1], prefixes, numbers, PLAIN))
+    check_equal(
+        draw_suffixes(bounded(small, most), prefixes, numbers, PLAIN), draw_suffixes(large, prefixes, numbers, PLAIN)
+    )
 
 
 @pytest.mark.parametrize("most", [16, 64, 80, 128])
 @pytest.mark.parametrize("name", ["gpt2", "lstm"])
-def test_all_passes_but_one_are_full(name: str, most: int) -> None:
-    """Of the fewest there can be: the tokens of a suffix, or all rows over the rows of a pass."""
-    sampler, prefixes = mixing(sampler_of(name), most), prefixes_of(4, 6)
-    # Proves that rows of two lengths may share a pass.
-    draw_suffixes(sampler, prefixes, uniforms(4), PLAIN)
+def test_each_token_takes_the_fewest_passes(name: str, most: int) -> None:
+    sampler, prefixes = bounded(sampler_of(name), most), prefixes_of(4, 6)
+    sampler.bound(prefixes[0], 16)
     with metered([sampler.target.model]) as count:
         found = draw_suffixes(sampler, prefixes, uniforms(4, length=16), PLAIN)
     # The last token of a suffix is not read.
-    rows = len(prefixes) + sum(each.nodes - len(each.tokens) for each in found)
-    assert count.rows == rows
-    assert count.passes <= 1 + math.ceil(max(16, rows / most))
+    rows = [sum(len(np.unique(each.tokens[:, :size], axis=0)) for each in found) for size in range(1, 16)]
+    assert count.rows == len(prefixes) + sum(rows)
+    assert count.passes == 1 + sum(math.ceil(number / most) for number in rows)
 
 
 @pytest.mark.parametrize("samples", [100, 1000, 4000])
 def test_what_is_known_by_heart_takes_a_pass_a_token_however_many_draws(samples: int) -> None:
-    sampler, sharp = mixing(sampler_of(), 64), DecodingConfig(temperature=0.01)
+    sampler, sharp = bounded(sampler_of(), 64), DecodingConfig(temperature=0.01)
     sampler.bound(prefixes_of(1, 6)[0], LENGTH)
     with metered([sampler.target.model]) as count:
         found = draw_suffixes(sampler, prefixes_of(60, 6), uniforms(60, samples), sharp)
     assert [each.nodes for each in found] == [LENGTH] * 60
     assert count.passes == LENGTH
-
-
-@pytest.mark.parametrize("lengths", [(20, 10), (10, 20)])
-def test_lengths_on_both_sides_of_a_turn_are_proven_by_themselves(lengths: tuple[int, int]) -> None:
-    """Positions of all rows of a pass are rotated by what its longest row asks for, beyond 16 tokens otherwise."""
-    rotary = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [4.0] * 4}
-    rotary |= {"rope_theta": 10_000.0, "original_max_position_embeddings": 16}
-    own = {"num_key_value_heads": 1, "original_max_position_embeddings": 16, "pad_token_id": 0}
-    model = AutoModelForCausalLM.from_config(Phi3Config(**SMALL, **own, rope_parameters=rotary))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(3.0)
-    sampler, plain = (engine.SuffixSampler(CausalTarget(model.eval(), merging())) for _ in range(2))
-    for length in lengths:
-        found = draw_suffixes(mixing(sampler, 50), prefixes_of(4, length), uniforms(4), PLAIN)
-        check_equal(found, draw_suffixes(plain, prefixes_of(4, length), uniforms(4), PLAIN))
 
 
 class Widening(CharLSTMForCausalLM):
@@ -142,31 +115,28 @@ class MorePrecise(Widening):
 
 
 @pytest.mark.parametrize("kind", [Widening, MorePrecise])
-def test_a_state_that_changes_its_form_is_read_apart(kind: type[Widening]) -> None:
+def test_a_state_may_change_its_form(kind: type[Widening]) -> None:
     torch.manual_seed(0)
     model = kind(CharLSTMConfig(vocab_size=400)).eval()
     plain = CharLSTMForCausalLM(CharLSTMConfig(vocab_size=400)).eval()
     plain.load_state_dict(model.state_dict())
     sampler, other = (engine.SuffixSampler(CausalTarget(each, merging())) for each in (model, plain))
-    found = draw_suffixes(mixing(sampler, 50), prefixes_of(4, 6), uniforms(4), PLAIN)
-    assert not sampler.mixing
+    found = draw_suffixes(bounded(sampler, 50), prefixes_of(4, 6), uniforms(4), PLAIN)
     check_equal(found, draw_suffixes(other, prefixes_of(4, 6), uniforms(4), PLAIN))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "lstm"])
-def test_memory_that_runs_out_in_a_pass_of_two_lengths_is_answered_by_smaller_ones(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    sampler, read_on = mixing(sampler_of(name), 50), CausalTarget.read_on
+def test_memory_that_runs_out_is_answered_by_smaller_passes(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    sampler, read_on = bounded(sampler_of(name), 50), CausalTarget.read_on
 
     def small(target: CausalTarget, cache: Any, tokens: Any, **told: Any) -> Any:
-        if len(tokens) > 40:
+        if len(tokens) > 20:
             raise torch.OutOfMemoryError
         return read_on(target, cache, tokens, **told)
 
     monkeypatch.setattr(CausalTarget, "read_on", small)
     found = draw_suffixes(sampler, prefixes_of(4, 6), uniforms(4), PLAIN)
-    assert sampler.limit.most == 25
+    assert sampler.limit.most in (13, 25)
     check_equal(found, draw_suffixes(sampler_of(name), prefixes_of(4, 6), uniforms(4), PLAIN))
 
 
@@ -190,30 +160,13 @@ def test_what_follows_the_prefixes_is_let_go_before_their_draws_go_on(monkeypatc
     assert held == [False] * (LENGTH - 1)
 
 
-def test_in_half_precision_rows_of_two_lengths_share_passes_too() -> None:
-    samplers = [engine.SuffixSampler(CausalTarget(model_of("llama").to(torch.bfloat16), merging())) for _ in range(2)]
-    together, apart = (
-        draw_suffixes(sampler, prefixes_of(4, 6), uniforms(4), PLAIN)
-        for sampler in (mixing(samplers[0], 50), samplers[1])
-    )
-    assert samplers[0].mixing
-    # Rounding may turn a draw near the edge of a token's share.
-    same = [
-        np.mean(one.tokens[one.of_draw] == other.tokens[other.of_draw])
-        for one, other in zip(together, apart, strict=True)
-    ]
-    assert np.mean(same) > 0.9
-
-
 @pytest.mark.parametrize("held", [2, 8])
-@pytest.mark.parametrize("mixed", [True, False])
 @pytest.mark.parametrize("name", ["gpt2", "sliding window", "lstm"])
 def test_a_draw_ends_at_the_tokens_that_end_texts_and_is_read_no_further(
-    monkeypatch: pytest.MonkeyPatch, name: str, mixed: bool, held: int
+    monkeypatch: pytest.MonkeyPatch, name: str, held: int
 ) -> None:
     monkeypatch.setattr(engine, "PASSES_HELD", held)
-    sampler, prefixes, numbers, ends = mixing(sampler_of(name), 16), prefixes_of(4, 6), uniforms(4, 12), set(range(90))
-    sampler.mixing = mixed
+    sampler, prefixes, numbers, ends = bounded(sampler_of(name), 16), prefixes_of(4, 6), uniforms(4, 12), set(range(90))
     whole = draw_suffixes(sampler, prefixes, numbers, PLAIN)
     with metered([sampler.target.model]) as count:
         found = draw_suffixes(sampler, prefixes, numbers, PLAIN, ends)
