@@ -269,12 +269,7 @@ class Lookahead:
         come."""
         completions = np.zeros((self._pools, BINS))
         for after, steps in sorted(seen.items()):
-            if after == END:
-                completions += ends_of(steps, self._pools)
-                continue
-            below = self._below(after)
-            largest = below[:, -1].reshape(-1, self._tokens).max(axis=1).repeat(self._tokens)
-            completions += completions_of(steps, below, largest)
+            completions += ends_of(steps, self._pools) if after == END else completions_of(steps, self._below(after))
         by_tree, nodes = completions.reshape(-1, self._tokens, BINS), self._nodes[kind].reshape(-1, self._tokens)
         pooled = by_tree.sum(axis=1) / np.maximum(nodes.sum(axis=1), 1e-300)[:, None]
         by_tree += PRIOR * pooled[:, None]

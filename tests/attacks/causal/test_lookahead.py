@@ -96,19 +96,19 @@ def test_nodes_that_are_learned_from_in_two_parts_or_in_one_give_the_same_expect
             halves.learn(observed, visit.at[part])
     halves.settle()
     children = explorer.children(explorer.root)
-    # Sums are in float32, in another order.
-    assert halves.expected(children, bound) == pytest.approx(whole.expected(children, bound), rel=1e-6)
+    assert halves.expected(children, bound) == pytest.approx(whole.expected(children, bound), rel=1e-12)
 
 
-def test_completions_of_trees_of_any_size_are_weighted_sums_of_interpolated_numbers():
-    """The oracle interpolates the numbers below each child at the cost that is left, in float64."""
+@pytest.mark.parametrize(("cheapest", "usual"), [(0, 255), (30, 50), (200, 255), (254, 255)])
+def test_completions_are_weighted_sums_of_interpolated_numbers(cheapest, usual):
+    """The oracle interpolates the numbers below each child at the cost that is left, for all columns."""
     stream, pools, children = np.random.default_rng(0), 6, 40
-    largest = np.repeat([1.0, 1e9, 1e60], 2)
-    below = np.sort(stream.random((pools, BINS)) ** 9) * largest[:, None]
-    last = np.sort(stream.integers(0, pools, children))
-    # The children of a node are in its tree.
-    steps = Steps(last, 2 * (last // 2) + stream.integers(0, 2, children), *stream.random((2, children)) * [[200], [3]])
-    expected = np.zeros((pools, BINS))
-    for parent, after, cost, weight in zip(steps.last, steps.last_after, steps.bins, steps.weights, strict=True):
-        expected[parent] += weight * np.interp(np.arange(BINS) - cost, np.arange(-1, BINS), [0.0, *below[after]])
-    assert completions_of(steps, below, largest) == pytest.approx(expected, rel=1e-5)
+    below = np.sort(stream.random((pools, BINS)), axis=1)
+    below[:, :cheapest], below[:, usual:] = 0, below[:, usual - 1 : usual]
+    pairs = np.sort(stream.integers(0, pools, children)), stream.integers(0, pools, children)
+    for most in (3, 60, 256):
+        steps = Steps(*pairs, stream.random(children) * most, stream.random(children))
+        expected = np.zeros((pools, BINS))
+        for parent, after, cost, weight in zip(*vars(steps).values(), strict=True):
+            expected[parent] += weight * np.interp(np.arange(BINS) - cost, np.arange(-1, BINS), [0.0, *below[after]])
+        assert completions_of(steps, below) == pytest.approx(expected, rel=1e-9)
