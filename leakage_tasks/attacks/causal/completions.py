@@ -62,16 +62,24 @@ def ends_of(steps: Steps, pools: int) -> FloatArray:
 def completions_of(steps: Steps, below: FloatArray) -> FloatArray:
     """Return the number of completions through ``steps``, by pool of the parent and cost, ``[pools, BINS]``.
 
-    ``steps`` are in order of ``last``. ``below`` ``[pools, BINS]`` are the numbers after a child, by its pool. A cost
-    between two bins counts partly for each of the two.
+    ``steps`` are in order of ``last``. ``below`` ``[pools, BINS]`` are the numbers after a child, by its pool, which do
+    not decrease with the cost. A cost between two bins counts partly for each of the two. Only the columns between the
+    lowest and the highest total cost are computed, which are often few; the columns after them are equal.
     """
+    made = np.zeros_like(below)
+    if not len(steps):
+        return made
     pools, (low, lower, upper) = len(below), _binned(steps)
+    first = int(below.any(axis=0).argmax() + low.min())
+    constant = int((below == below[:, -1:]).all(axis=0).argmax() + low.max()) + 1
+    columns = slice(min(first, BINS - 1), min(constant + 1, BINS))
     ends, each = np.searchsorted(steps.last, np.arange(pools + 1)), np.arange(len(steps))
     rows = np.concatenate([ends, ends[1:] + len(steps)])
     weights = np.concatenate([lower, upper]), np.concatenate([each, each]), rows
     spread = sparse.csr_array(weights, shape=(2 * pools, len(steps)))
-    shifted = spread @ _shifted(below, steps.last_after, low)
-    made: FloatArray = shifted[:pools, 1:] + shifted[pools:, :-1]
+    shifted = spread @ _shifted(below, steps.last_after, low, columns)
+    made[:, columns] = shifted[:pools, 1:] + shifted[pools:, :-1]
+    made[:, columns.stop :] = made[:, columns.stop - 1 : columns.stop]
     return made
 
 
@@ -96,14 +104,15 @@ def by_value(values: IntArray) -> Iterator[tuple[int, BoolArray | slice]]:
         yield value, values == value
 
 
-def _shifted(values: FloatArray, rows: IntArray, shifts: IntArray) -> FloatArray:
+def _shifted(values: FloatArray, rows: IntArray, shifts: IntArray, columns: slice) -> FloatArray:
     """Return some ``rows`` of ``values`` ``[n, BINS]``, each shifted up by its number of bins and filled with zeros.
 
-    A shift adds a cost to a whole row. The result ``[rows, 1 + BINS]`` begins with the bin below the first one.
+    A shift adds a cost to a whole row. The result ``[rows, 1 + columns]`` begins with the bin below the ``columns``.
     """
     padded = np.concatenate([np.zeros_like(values), values], axis=1)
+    shape, strides = (len(values), BINS, columns.stop - columns.start + 1), (*padded.strides, padded.itemsize)
     # NumPy's functions for windows take longer than the selection.
-    windows = np.ndarray((len(values), BINS, BINS + 1), padded.dtype, padded, 0, (*padded.strides, padded.itemsize))
+    windows = np.ndarray(shape, padded.dtype, padded, columns.start * padded.itemsize, strides)
     shifted: FloatArray = windows[rows, BINS - 1 - shifts]
     return shifted
 

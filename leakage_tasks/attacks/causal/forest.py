@@ -143,9 +143,15 @@ class Forest(SearchTree):
             trees: Index of the tree of each cost, ascending, ``[m]``.
             most: Maximum number of rows of each tree, ``[trees]``.
         """
-        order = np.lexsort((costs, trees))
-        rank = np.arange(len(order)) - np.searchsorted(trees, trees)
-        return np.sort(order[rank < most[trees]])
+        column = np.arange(len(trees)) - np.searchsorted(trees, trees)
+        table = np.full((len(most), int(column.max(initial=0)) + 1), np.inf)
+        table[trees, column] = costs
+        # Sorting values takes much less time than sorting indices.
+        limit = np.sort(table, axis=1)[np.arange(len(most)), np.minimum(most, table.shape[1]) - 1]
+        limit = np.where(most > 0, limit, -np.inf)[:, None]
+        cheaper, tied = table < limit, table == limit
+        chosen = cheaper | (tied & (tied.cumsum(axis=1) <= (most - cheaper.sum(axis=1))[:, None]))
+        return np.flatnonzero(chosen[trees, column])
 
 
 class SecretMask:

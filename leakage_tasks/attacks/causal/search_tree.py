@@ -62,10 +62,10 @@ class SearchTree:
         Raises TargetError if these tokens are not a path of the tree, because a search would then miss the filling.
         """
         path = self.paths.path(filling)
-        state = np.array([self.paths.root])
-        for column in self.columns_of(path):
-            state = self.paths.table(state)[0, [column]]
-            if state[0] < 0:
+        state = self.paths.root
+        for column in self.columns_of(path).tolist():
+            state = int(self.paths.table(np.array([state]))[0, column])
+            if state < 0:
                 raise _not_spelled()
         return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ from leakage_tasks.targets.token_ids import token_ids
 from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.tries import Tries
 
+ENCODED = 4096
+"""Number of single texts whose tokens are cached; an attack encodes the text of its canary several times."""
+
 
 class CausalTarget(CausalReader):
     """A causal language model that scores and extends texts.
@@ -42,6 +46,7 @@ class CausalTarget(CausalReader):
     def __init__(self, model: Any, tokenizer: Any, *, prefix_token: int | None = None, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
         self._tries = Tries()
+        self._encoded_alone = lru_cache(ENCODED)(lambda text: tuple(self._encoded([text])[0]))
         self.unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
 
@@ -49,6 +54,11 @@ class CausalTarget(CausalReader):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text, without special tokens. Raises TargetError if a token has no embedding."""
+        if len(texts) == 1:
+            return [list(self._encoded_alone(texts[0]))]
+        return self._encoded(texts)
+
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
         encoded = token_ids(self.tokenizer, texts, special=False)
         self.embedded.check(encoded)
         return encoded

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.causal.completions import BINS, Steps, completions_of
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.proposals import EXPLORING, adaptive_mixture
 from leakage_tasks.attacks.causal.rank_draws import draw
@@ -96,3 +97,18 @@ def test_nodes_that_are_learned_from_in_two_parts_or_in_one_give_the_same_expect
     halves.settle()
     children = explorer.children(explorer.root)
     assert halves.expected(children, bound) == pytest.approx(whole.expected(children, bound), rel=1e-12)
+
+
+@pytest.mark.parametrize(("cheapest", "usual"), [(0, 255), (30, 50), (200, 255), (254, 255)])
+def test_completions_are_weighted_sums_of_interpolated_numbers(cheapest, usual):
+    """The oracle interpolates the numbers below each child at the cost that is left, for all columns."""
+    stream, pools, children = np.random.default_rng(0), 6, 40
+    below = np.sort(stream.random((pools, BINS)), axis=1)
+    below[:, :cheapest], below[:, usual:] = 0, below[:, usual - 1 : usual]
+    pairs = np.sort(stream.integers(0, pools, children)), stream.integers(0, pools, children)
+    for most in (3, 60, 256):
+        steps = Steps(*pairs, stream.random(children) * most, stream.random(children))
+        expected = np.zeros((pools, BINS))
+        for parent, after, cost, weight in zip(*vars(steps).values(), strict=True):
+            expected[parent] += weight * np.interp(np.arange(BINS) - cost, np.arange(-1, BINS), [0.0, *below[after]])
+        assert completions_of(steps, below) == pytest.approx(expected, rel=1e-9)
