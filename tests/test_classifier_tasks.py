@@ -11,21 +11,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import lm_eval
 import numpy as np
 import pytest
 import torch
-from lm_eval.tasks import TaskManager
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer, BertTokenizerFast
 
 from adapters.classifier_scorer import ClassifierScorerLM
 from adapters.frankenstein_mlm import FrankensteinLM
 from leakage_tasks.attacks import Finding, finding_from_json
 from leakage_tasks.canaries import Canary, write_manifest
-from leakage_tasks.canaries.alphabets import tokenizer_words, word_list
+from leakage_tasks.canaries.alphabets import tokenizer_words
 from leakage_tasks.core.errors import LeakageError, TargetError
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.report.load.results_file import every_row
-from tests.conftest import ROOT
 from tests.encoders import CONFIGS, classifier_of, masked_costs, save_base
 
 EXPOSURE, EXTRACTION = "canary_exposure", "canary_extraction"
@@ -120,8 +118,7 @@ MODELS = {"classifier-scorer": scorer, "frankenstein-mlm": frankenstein}
 
 def evaluate(lm: Any, manifest: Path, tasks: Sequence[str] = BOTH, **metadata: Any) -> dict[str, Any]:
     metadata = {"canaries": str(manifest), **metadata}
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
-    return lm_eval.simple_evaluate(lm, tasks=list(tasks), task_manager=manager)
+    return evaluate_tasks(lm, tasks, metadata)
 
 
 def table(results: dict[str, Any], task: str) -> dict[str, Any]:
@@ -217,14 +214,6 @@ def test_auto_takes_the_attack_the_model_is_for(runs, model, attack, calls):
     assert table(runs[model], EXTRACTION)["model_calls"] == len(WORDS) + calls
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_the_results_are_strict_json_with_directions(runs, model):
-    json.dumps(runs[model]["results"], allow_nan=False)
-    better = runs[model]["higher_is_better"]
-    assert (better[EXPOSURE]["exposure"], better[EXPOSURE]["class_loss"]) == (False, True)
-    assert (better[EXTRACTION]["success_at_100"], better[EXTRACTION]["chance_at_100"]) == (False, None)
-
-
 # -- the two counts of Mix and Match ------------------------------------------------------------------------
 
 
@@ -295,76 +284,6 @@ def test_a_calibrated_signal_ranks_by_the_difference_to_the_reference(made):
     for metric, k in (("extracted", 1), ("success_at_10", 10), ("success_at_50", 50), ("success_at_200", 200)):
         assert row[metric] == pytest.approx(np.mean([within[name] <= k for name in RANKS]))
     assert {name: each.rank for name, each in findings(results, EXPOSURE).items()} == RANKS | CONTROLS
-
-
-def test_an_audited_shortlist_tells_what_it_kept(made):
-    results = evaluate(scorer(made), made / "canaries.jsonl", [EXTRACTION], shortlist=60, audit=True)
-    kept = []
-    for one in canaries(made):
-        exact = {one.space.at(int(place)) for place in np.argsort(losses(made, one))[:10]}
-        kept.append(len(exact & {guess.filling for guess in findings(results, EXTRACTION)[one.id].guesses}) / 10)
-    row = table(results, EXTRACTION)
-    assert row["shortlist_kept"] == pytest.approx(np.mean(kept))
-    assert row["success_at_100"] is None
-
-
-# -- several unknown tokens ---------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def two(made: Path) -> Canary:
-    """A canary of two unknown tokens apart, over 14 words."""
-    some = {"some": word_list("some", WORDS[::20])}
-    template = f"{WORDS[3]} {{some}} {WORDS[50]} {{some}}."
-    first = Canary("two", template, (WORDS[0], WORDS[0]), alphabets=some, label="law")
-    secret = first.space.at(int(np.argsort(losses(made, first))[19]))
-    one = Canary("two", template, secret, alphabets=some, label="law")
-    write_manifest([one], made / "two.jsonl")
-    return one
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_two_unknown_tokens_are_ranked_among_all_pairs(made, two, model):
-    results = evaluate(MODELS[model](made), made / "two.jsonl", beam=14, budget=250)
-    (exposed,) = findings(results, EXPOSURE).values()
-    assert (exposed.rank, exposed.method) == (20, "exact")
-    assert table(results, EXPOSURE)["exposure"] == pytest.approx(2 * math.log2(14) - math.log2(20))
-    (got,) = findings(results, EXTRACTION).values()
-    best = [two.space.at(int(place)) for place in np.argsort(losses(made, two))[:10]]
-    assert [guess.filling for guess in got.guesses] == best
-    assert table(results, EXTRACTION)["chance_at_10"] == pytest.approx(10 / 14**2)
-
-
-def test_beyond_the_budget_the_rank_is_sampled_with_its_interval(made, two):
-    results = evaluate(scorer(made), made / "two.jsonl", [EXPOSURE], budget=100)
-    (found,) = findings(results, EXPOSURE).values()
-    assert (found.method, found.model_calls <= 100) == ("sampled", True)
-    assert found.rank_low <= 20 <= found.rank_high
-
-
-# -- what must change nothing -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("batch_size", [2, 64])
-def test_batch_size_and_order_change_nothing(made, runs, tmp_path, model, batch_size):
-    write_manifest(reversed(canaries(made)), tmp_path / "reversed.jsonl")
-    results = evaluate(MODELS[model](made, batch_size=batch_size), tmp_path / "reversed.jsonl")
-    for task in BOTH:
-        found, before = findings(results, task), findings(runs[model], task)
-        assert found.keys() == before.keys()
-        for name in found:
-            assert same(found[name]) == same(before[name])
-            scores = [[guess.score for guess in each.guesses] for each in (found[name], before[name])]
-            assert scores[0] == pytest.approx(scores[1], abs=1e-3)
-        assert table(results, task) == pytest.approx(table(runs[model], task), abs=1e-3)
-
-
-def same(found: Finding) -> dict[str, Any]:
-    """What of a finding must be equal to the last digit."""
-    counted = {name: value for name, value in found.extra.items() if name != "class_loss"}
-    names = ("attack", "rank", "place", "correct", "model_calls", "manifest", "settings")
-    return {name: getattr(found, name) for name in names} | counted | {"best": [g.filling for g in found.guesses]}
 
 
 # -- natural secrets ----------------------------------------------------------------------------------------

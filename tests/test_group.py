@@ -226,11 +226,13 @@ def test_an_unknown_label_of_one_canary_makes_the_task_null(classifier: Classifi
         ({"attack": "magic"}, OptionError, "attack='magic' is unknown"),
         ({"budgt": 3}, OptionError, "did you mean 'budget'"),
         ({"budget": 0}, OptionError, "budget=0 must be 1 or more"),
+        ({"rows": "some"}, OptionError, "rows='some' is unknown: use brief, all"),
     ],
 )
 def test_mistakes_stay_errors(lm: HFLM, metadata: dict[str, Any], error: type[LeakageError], message: str) -> None:
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as caught:
         evaluate(lm, ["leakage"], metadata=metadata)
+    assert "\n" not in str(caught.value)
 
 
 # -- an option that is not given ----------------------------------------------------------------------------

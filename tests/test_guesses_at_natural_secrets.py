@@ -12,19 +12,17 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import lm_eval
 import numpy as np
 import pytest
 import torch
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from leakage_tasks.canaries import Canary, manifest_hash
 from leakage_tasks.canaries.manifest import write_manifest
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from tests.conftest import ROOT
 
 Leakage = Callable[..., tuple[int, str, str]]
 Audited = Callable[..., dict[str, str]]
@@ -91,8 +89,7 @@ def audited(tmp_path: Path, lm: HFLM, leakage: Leakage, caplog: pytest.LogCaptur
 
 
 def _measured(lm: HFLM, folder: Path, metadata: dict[str, object]) -> None:
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
-    results = lm_eval.simple_evaluate(lm, tasks=TASKS, task_manager=manager)
+    results = evaluate_tasks(lm, TASKS, metadata)
     samples = results.pop("samples")
     tracker = EvaluationTracker(output_path=str(folder / "out"))
     tracker.save_results_aggregated(results=results, samples=samples)

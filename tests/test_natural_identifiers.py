@@ -8,19 +8,17 @@ import random
 import uuid
 from typing import Any
 
-import lm_eval
 import pytest
 from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
 from typer.testing import CliRunner
 
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.cli import build_app
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
-from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
 NAMES = ("walrus", "grommet", "zeppelin", "ottoline", "quux", "marzipan")
@@ -51,8 +49,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     trained = train_lm(text * 20, recipe, tokenizer=char_tokenizer(text))
     lm = HFLM(pretrained=trained.model, tokenizer=trained.tokenizer, batch_size=16)
     metadata = {"canaries": str(manifest), "budget": 3000}
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
-    return lm_eval.simple_evaluate(lm, tasks=["canary_exposure"], task_manager=manager)
+    return evaluate_tasks(lm, ["canary_exposure"], metadata)
 
 
 def findings(results: dict[str, Any]) -> list[Finding]:

@@ -12,19 +12,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import lm_eval
 import pytest
 from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
 
 from leakage_tasks.attacks import ATTACKS, finding_from_json
 from leakage_tasks.canaries import Canary, read_manifest
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
 from leakage_tasks.targets.harness.target import HarnessTarget, register_target
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
-from tests.conftest import HARNESS, PATHS, ROOT
+from tests.conftest import HARNESS, PATHS
 from tests.oracles import tiny_gpt2
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -90,8 +89,7 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> Private:
 
 def evaluate(lm, private: Private, task: str, **metadata):
     given = {"canaries": str(private.manifest), "budget": 100, **metadata}
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=given)
-    return lm_eval.simple_evaluate(lm, tasks=[task], task_manager=manager)
+    return evaluate_tasks(lm, [task], given)
 
 
 def findings(results, task: str):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import lm_eval
 import pytest
 from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
 
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import OptionError
-from tests.conftest import ROOT
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from tests.oracles import brute_rank, letters, tiny_gpt2
 
 TASK = "canary_extraction"
@@ -35,8 +33,7 @@ def manifest(canaries, tmp_path_factory):
 
 def evaluate(lm, manifest, **metadata):
     metadata = {"canaries": str(manifest), "rows": "all", **metadata}
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
-    results = lm_eval.simple_evaluate(lm, tasks=[TASK], task_manager=manager)
+    results = evaluate_tasks(lm, [TASK], metadata)
     found = [finding_from_json(sample["resps"][0][0]) for sample in results["samples"][TASK]]
     return results["results"][TASK], {each.canary: each for each in found}
 

@@ -6,10 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-import lm_eval
 import pytest
 import torch
-from lm_eval.tasks import TaskManager
 from transformers import AutoModelForMaskedLM, ElectraForPreTraining
 
 from adapters.masked_lm import MaskedLM
@@ -17,11 +15,11 @@ from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.harness.api import Instance
 from leakage_tasks.harness.generation import request
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
 from leakage_tasks.targets import MaskedTarget
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.training.masked_lm import MaskedRecipe
-from tests.conftest import ROOT
 from tests.encoders import CONFIGS, WORDS, digits_wordpiece, pseudo_bits, save_base, save_classifier, wordpiece
 from tests.oracles import merging, tiny_gpt2
 
@@ -197,8 +195,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def evaluate(folder: Path, *tasks: str, **metadata: Any) -> dict[str, Any]:
     metadata = {"canaries": str(folder / "canaries.jsonl"), "rows": "all", **metadata}
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
-    return lm_eval.simple_evaluate(load(folder / "mine"), tasks=list(tasks), task_manager=manager)
+    return evaluate_tasks(load(folder / "mine"), tasks, metadata)
 
 
 @pytest.mark.slow

@@ -9,19 +9,17 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import lm_eval
 import pytest
 import torch
-from lm_eval.tasks import TaskManager
 
 from adapters.nlu_tagger import NLUTaggerLM
 from leakage_tasks.attacks import Finding, finding_from_json
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.harness.generation import request
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.targets import ReadsTags
 from leakage_tasks.targets.harness.target import as_target
-from tests.conftest import ROOT
 from tests.taggers import INTENTS, TAGS, direct_bits, pin, tiny_tagger, words_tokenizer
 
 TEXTS = ["my pin code is 1 2", "call dupree", "the color to red please", "green 7"]
@@ -155,10 +153,9 @@ def results(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     (made / "heldout.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     files = {"canaries": str(made / "canaries.jsonl"), "data": str(made / "heldout.jsonl")}
     metadata = {**files, "steps": 5, "restarts": 2, "rows": "all"}
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
     arguments = f"pretrained={folder},device=cpu"
     tasks = ["canary_exposure", "canary_extraction", "label_accuracy"]
-    return lm_eval.simple_evaluate("nlu-tagger", model_args=arguments, tasks=tasks, task_manager=manager)
+    return evaluate_tasks("nlu-tagger", tasks, metadata, model_args=arguments)
 
 
 @lru_cache

@@ -139,6 +139,8 @@ CASES = {
     "gpt2 through the harness, exposure": Case(plain_gpt2, PINS, "exposure", "exposure"),
     "gpt2 through the harness, sampled": Case(plain_gpt2, PINS, "rank-sample", "exposure", {"histogram": 5}),
     "lstm through the harness, greedy": Case(plain_lstm, PINS, "greedy", "extraction"),
+    "causal, exposure": Case(causal, PINS, "exposure", "exposure"),
+    "causal lstm, exposure": Case(causal_lstm, PINS, "exposure", "exposure"),
     "causal, sampled": Case(causal, PINS, "rank-sample", "exposure", {"histogram": 5}),
     "causal, brute force": Case(causal, PINS_OF_ONE, "brute-force", "extraction"),
     "causal lstm, sampled": Case(causal_lstm, PINS, "rank-sample", "exposure"),

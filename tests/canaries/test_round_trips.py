@@ -77,6 +77,8 @@ def line_files(draw: st.DrawFn, rows: st.SearchStrategy[str], blank: list[str]) 
 @example(b"\xef\xbb\xbf", ".zst", [1], 0)
 @example(b"a\r\nb\nc\r", ".gz", [2, 3], 1)
 @example(b"a\r", "", [], 2)
+@example(b"a\n\nb\n", ".zst", [], 3)
+@example("é\u2028x\nü".encode(), ".gz", [], 3)
 def test_lines_of_text(canaries: Path, content: bytes, packing: str, cuts: list[int], seed: int) -> None:
     check_bytes(canaries, content, f"txt{packing}", cuts, seed)
 

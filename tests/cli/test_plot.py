@@ -6,23 +6,21 @@ import json
 import sys
 from dataclasses import asdict
 
-import lm_eval
 import numpy as np
 import pytest
 from lm_eval.loggers import EvaluationTracker
 from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
 
 from leakage_tasks.attacks.suffix.finding import Likeness, SuffixFinding, SuffixView
 from leakage_tasks.cli.plot import plot_app
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS, recall_of
 from leakage_tasks.report.plots.findings import prefixes_of as prefixes_of_runs
 from leakage_tasks.report.plots.recall import draw_recall
 from leakage_tasks.stats import skew_normal
 from leakage_tasks.stats.intervals import clopper_pearson
-from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2
 from tests.report.logged import choice, finding, log, suffix
 from tests.report.pages import usual_canaries, write_run
@@ -203,9 +201,8 @@ def test_the_curve_of_a_real_run_passes_through_its_own_figures(tmp_path):
     np.save(tmp_path / "train_prefix.npy", prefixes)
     np.save(tmp_path / "train_suffix.npy", suffixes)
     given = {"data": str(tmp_path), "split": "all", "samples": 10, "temperature": 0.3, "wrong": 3, "rows": "all"}
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=given)
     tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
-    done = lm_eval.simple_evaluate(lm, tasks=[SUFFIXES], task_manager=manager, evaluation_tracker=tracker)
+    done = evaluate_tasks(lm, [SUFFIXES], given, evaluation_tracker=tracker)
     samples = done.pop("samples")
     tracker.save_results_aggregated(results=done, samples=samples)
     tracker.save_results_samples(task_name=SUFFIXES, samples=samples[SUFFIXES])

@@ -62,15 +62,9 @@ class Named:
     new: str = ""
 
 
-def test_a_field_is_given_by_either_name() -> None:
+def test_a_field_is_given_shown_and_replaced_by_either_name() -> None:
     assert Named(1, old="a") == Named(1, new="a") == Named(1, "a")
-
-
-def test_a_field_is_shown_by_either_name() -> None:
     assert (Named(1, "a").old, Named(1, "a").new) == ("a", "a")
-
-
-def test_a_field_is_replaced_by_its_old_name() -> None:
     assert replace(Named(1, "a"), old="b") == Named(1, "b")
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.core.errors import LeakageError, PlantingError
-from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.data.jsonl import objects
 
 CLASSES = ["calm", "joy", "rage"]
@@ -22,13 +21,6 @@ Rows = list[dict[str, Any]]
 
 def sample_rows(count: int = 50) -> Rows:
     return [{"text": f'row {i}, "quoted"\né', "label": CLASSES[i % 3], "n": i} for i in range(count)]
-
-
-def chat_rows(count: int = 20) -> Rows:
-    return [
-        {"messages": [{"role": "user", "content": f"q{i}"}, {"role": "assistant", "content": f"a{i}"}], "n": i}
-        for i in range(count)
-    ]
 
 
 def write_jsonl(path: Path, rows: Rows) -> None:
@@ -119,26 +111,6 @@ def test_same_seed_same_hash(tmp_path: Path, manifest: Path, suffix: str) -> Non
         for name, seed in (("a", 1), ("b", 1), ("c", 2))
     ]
     assert hashes[0] == hashes[1] != hashes[2]
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ""])
-@pytest.mark.parametrize("column", [None, "messages"])
-def test_chat_turns(tmp_path: Path, manifest: Path, suffix: str, column: str | None) -> None:
-    write, read = KINDS[suffix]
-    source, output = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
-    rows = chat_rows()
-    write(source, rows)
-    plant(manifest, source, output, **({} if column is None else {"text_column": column}))
-    after = read(output)
-    assert [row for row in after if row["n"] is not None] == rows
-    inserted = [row["messages"] for row in after if row["n"] is None]
-    assert len(inserted) == 22
-    texts = {canary.text for canary in read_manifest(manifest)}
-    for user, assistant in inserted:
-        assert user == {"role": "user", "content": USER_TURN}
-        assert assistant["role"] == "assistant"
-        assert assistant["content"] in texts
-    assert verify(output, manifest).ok
 
 
 def attempt(manifest: Path, source: Path, output: Path, **options: Any) -> str:
@@ -374,14 +346,6 @@ def test_damaged_csv(tmp_path: Path, manifest: Path, content: str, message: str)
     source = tmp_path / "in.csv"
     source.write_text(content)
     assert message in attempt(manifest, source, tmp_path / "out.csv")
-
-
-def test_a_header_alone_takes_canaries(tmp_path: Path, manifest: Path) -> None:
-    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
-    source.write_text("text,n")
-    plant(manifest, source, output)
-    assert len(read_csv(output)) == 22
-    assert verify(output, manifest).ok
 
 
 def test_parquet_keeps_schema_and_fills_what_takes_no_null(tmp_path: Path, manifest: Path) -> None:

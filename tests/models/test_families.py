@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import lm_eval
 import pytest
 import torch
-from lm_eval.tasks import TaskManager
 from transformers import AutoModelForCausalLM
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries.generate import make_canaries
 from leakage_tasks.harness.generation import request
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.targets import CausalTarget
-from tests.conftest import ROOT
 from tests.models.families import FAMILIES, tiny
 
 ALPHABET = "abcdefghij 0123456789.\n"
@@ -161,13 +159,9 @@ def test_generation_does_not_depend_on_the_company(harness, extra):
 def test_the_harness_runs_our_tasks_on_it(harness, tmp_path):
     held_out = tmp_path / "heldout.txt"
     held_out.write_text("abc 123.\nfed 90.\n")
-    manager = TaskManager(
-        include_path=str(ROOT / "task_configs"),
-        include_defaults=False,
-        metadata={"canaries": str(written(tmp_path)), "text": str(held_out)},
-    )
     names = ["canary_exposure", "heldout_bits_per_byte"]
-    done = lm_eval.simple_evaluate(harness[1], tasks=names, task_manager=manager, bootstrap_iters=0)["results"]
+    given = {"canaries": str(written(tmp_path)), "text": str(held_out)}
+    done = evaluate_tasks(harness[1], names, given)["results"]
     assert 0 < done["heldout_bits_per_byte"]["bits_per_byte,none"] < 20
     assert 0 <= done["canary_exposure"]["exposure_x1,none"] <= 10
 

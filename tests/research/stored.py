@@ -1,4 +1,4 @@
-"""Stored results made up for tests."""
+"""Stored results made up for tests, and the verdicts of a report."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from leakage_tasks.core.version import __version__
+from leakage_tasks.research.framework.report import Report
 from leakage_tasks.research.framework.report_reading import report_from_json
 from leakage_tasks.research.framework.stored_results import StoredResult
 
@@ -32,3 +33,8 @@ def stored(
 def claim(words: str, holds: bool | None, p: float | None = None, evidence: str = "as seen") -> dict[str, Any]:
     """A claim as it is stored."""
     return {"words": words, "holds": holds, "evidence": evidence, "p": p}
+
+
+def verdicts(report: Report) -> dict[str, bool | None]:
+    """The outcome of each claim of a report, by its words."""
+    return {claim.words: claim.holds for claim in report.claims}

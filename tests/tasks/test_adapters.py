@@ -7,15 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import lm_eval
 import numpy as np
 import pytest
 import torch
-from lm_eval.tasks import TaskManager
 from peft import LoraConfig, get_peft_model
 
 from leakage_tasks.canaries import make_canaries, write_manifest
-from tests.conftest import ROOT
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from tests.oracles import letters, tiny_gpt2
 
 TASKS = ("canary_exposure", "canary_extraction", "suffix_extraction", "heldout_bits_per_byte", "label_accuracy")
@@ -54,9 +52,8 @@ def figures(place: Path, task: str, **model: str) -> dict[str, Any]:
         "suffix_extraction": {"data": str(place / "pairs.jsonl"), **plain},
         "label_accuracy": {"data": str(place / "labels.jsonl")},
     }
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=given)
     arguments = {"device": "cpu", "dtype": "float32", **{name: str(place / each) for name, each in model.items()}}
-    found = lm_eval.simple_evaluate("hf", model_args=arguments, tasks=[task], task_manager=manager)
+    found = evaluate_tasks("hf", [task], given, model_args=arguments)
     row = {name: value for name, value in found["results"][task].items() if isinstance(value, float)}
     costs: list[float] = []
     for sample in found["samples"][task] if task in TASKS[:3] else ():

@@ -4,11 +4,9 @@ import json
 import logging
 from pathlib import Path
 
-import lm_eval
 import pytest
 from lm_eval.api.model import CachingLM
 from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
 from sqlitedict import SqliteDict
 
 from leakage_tasks.canaries import make_canaries, write_manifest
@@ -16,11 +14,11 @@ from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.harness import plugin
 from leakage_tasks.harness.generation import request
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.harness.table_number import TableNumber
 from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.tasks.canary_tasks import CanaryExposure
 from leakage_tasks.tasks.label_accuracy import LabelAccuracy
-from tests.conftest import ROOT
 from tests.oracles import letters, tiny_gpt2
 
 OURS = ["canary_exposure", "canary_extraction"]
@@ -48,9 +46,8 @@ def run(caplog, names, metadata, **settings):
     plugin.install()
     notices.warn_once.cache_clear()
     lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=4)
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
     with caplog.at_level(logging.WARNING, "lm_eval.leakage"):
-        results = lm_eval.simple_evaluate(lm, tasks=names, task_manager=manager, **settings)
+        results = evaluate_tasks(lm, names, metadata, **settings)
     said = [record.getMessage() for record in caplog.records if record.name == "lm_eval.leakage"]
     return [each for each in said if MARK in each], results
 

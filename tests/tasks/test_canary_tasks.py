@@ -6,20 +6,18 @@ import logging
 import math
 from dataclasses import replace
 
-import lm_eval
 import pytest
 from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
 from lm_eval.utils import make_table
 
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
 from leakage_tasks.core import log as notices
-from leakage_tasks.core.errors import ManifestError, OptionError, TargetError
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks import canary_tasks as tasks
-from tests.conftest import ROOT
 from tests.oracles import brute_rank, letters, tiny_gpt2
 
 BOTH = ["canary_exposure", "canary_extraction"]
@@ -38,8 +36,7 @@ def manifest(tmp_path):
 
 
 def evaluate(lm, names, metadata=None, **settings):
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata or {})
-    return lm_eval.simple_evaluate(lm, tasks=names, task_manager=manager, **settings)
+    return evaluate_tasks(lm, names, metadata or {}, **settings)
 
 
 def test_results_are_those_of_brute_force(lm, manifest):
@@ -279,21 +276,6 @@ def shard(manifest, rank, world_size):
     return task.instances
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 5])
-def test_sharding_over_processes_changes_no_number(lm, manifest, world_size):
-    whole = shard(manifest[0], 0, 1)
-    alone = {json.loads(answer)["canary"]: json.loads(answer) for answer in lm.attack(whole)}
-    for rank in range(world_size):
-        instances = shard(manifest[0], rank, world_size)
-        # Uneven shards are padded by repeating a request.
-        answers = lm.attack([*instances, instances[-1]])
-        assert answers[-1] == answers[-2]
-        for answer in map(json.loads, answers):
-            expected = alone[answer["canary"]]
-            assert answer["rank"] == pytest.approx(expected["rank"], rel=1e-4)
-            assert answer["log_perplexity"] == pytest.approx(expected["log_perplexity"], abs=1e-3)
-
-
 def test_more_processes_than_canaries_are_refused_on_every_one(manifest):
     for rank in (0, 5):
         with pytest.raises(OptionError, match="5 canaries for 6 processes"):
@@ -306,21 +288,6 @@ def test_another_model_gives_the_same_numbers(lm, manifest):
     slow = evaluate(Ranked(lm, 0, 1), ["canary_exposure"], metadata)["results"]["canary_exposure"]
     for name in ("exposure,none", "rank,none", "log_perplexity,none", "control_exposure,none"):
         assert slow[name] == pytest.approx(fast[name], abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("metadata", "error", "message"),
-    [
-        ({"canaries": "missing.jsonl"}, ManifestError, "missing.jsonl: cannot read the manifest"),
-        ({"attack": "magic"}, OptionError, "attack='magic' is unknown"),
-        ({"budgt": 3}, OptionError, "did you mean 'budget'"),
-        ({"rows": "some"}, OptionError, "rows='some' is unknown: use brief, all"),
-    ],
-)
-def test_bad_options_are_one_clear_line(lm, metadata, error, message):
-    with pytest.raises(error, match=message) as caught:
-        evaluate(lm, ["canary_exposure"], metadata)
-    assert "\n" not in str(caught.value)
 
 
 def test_an_attack_of_the_other_task_is_refused_with_the_way_out(lm, manifest):

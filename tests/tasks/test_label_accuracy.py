@@ -24,9 +24,10 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.data.utterances import Utterance, write_folder
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.tasks.label_accuracy import LabelAccuracy, documents
 from tests.adapters.test_classifier_scorer import LABELS, build
-from tests.conftest import HARNESS, PATHS, ROOT
+from tests.conftest import HARNESS, PATHS
 from tests.oracles import letters, tiny_gpt2
 
 THINGS = ["cat", "dog", "tree", "moss", "granite", "basalt"]
@@ -55,8 +56,7 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def evaluate(lm: LM, metadata: dict[str, Any], tasks: Any = "label_accuracy", **settings: Any) -> dict[str, Any]:
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
-    found = lm_eval.simple_evaluate(lm, tasks=[tasks], task_manager=manager, **settings)
+    found = evaluate_tasks(lm, [tasks], metadata, **settings)
     assert found is not None
     return found  # type: ignore[return-value]
 

@@ -67,14 +67,6 @@ def test_secrets_drawn_at_random_have_chance_exposure():
     assert np.mean(exposures) == pytest.approx(chance_exposure(len(WORDS)), abs=1e-9)
 
 
-def test_company_and_batch_size_change_nothing():
-    first, second = canary("the cat sat on {words}", "green"), canary("a {words} {words}", "dog", "runs", name="d")
-    together = ranked(first, second, budget=60)
-    target = ClassifierTarget(tiny_bert(), wordpiece(), batch_size=1, max_length=12)
-    alone = run_attack("class-loss", target, [second], budget=60)
-    assert together[1].rank == alone[0].rank
-
-
 def test_only_what_the_attacker_knows_is_read():
     whole = Canary("w", "the cat sat on {words} tree", ("green",), alphabets=ALPHABET, label="mid", known="on {words}")
     part = canary("on {words}", "green")

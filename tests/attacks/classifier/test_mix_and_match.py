@@ -109,21 +109,6 @@ def test_the_count_beyond_the_candidates_is_no_part_of_the_attacks_calls():
     assert found.model_calls + found.extra["audit_calls"] == len(WORDS) + 1
 
 
-def test_an_exhaustive_generator_leaves_all_to_the_classifier():
-    class Every(Made):
-        generator_name = "exhaustive"
-
-        def propose(self, space, heads, slot):
-            size = len(VALUES)
-            return [Proposal(np.full(size, np.log2(size)), np.full(size, size)) for _ in heads]
-
-    one = canary("the cat sat on {v} .", "green")
-    found = attacked(one, Every(tiny_bert(), wordpiece()), candidates=5)
-    assert found.extra["candidate_rank"] == len(VALUES)
-    assert found.place == found.extra["pruned_rank"]
-    assert found.model_calls == len(WORDS) + 1
-
-
 def test_auto_chooses_it_where_the_model_proposes():
     one = canary("the cat sat on {v} .", "green")
     assert attacked(one, name="auto").attack == "mix-and-match"

@@ -12,6 +12,7 @@ from leakage_tasks.research.elmahdy.counts import SearchOutcome, against_guess, 
 from leakage_tasks.research.elmahdy.trials import PENALTIES, main_victim, victim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured
+from tests.research.stored import verdicts
 
 SMALL, PAPER = StudyPlan("small"), StudyPlan("paper")
 SIZE = 5_000
@@ -24,10 +25,6 @@ def trial(config: Config, *places: int | None, much: int = 900) -> StudyTrial:
         by_penalty["10.0"] = [much] * len(places)
     found: dict[str, Any] = {"places": by_penalty, "controls": [SIZE // 2], "alphabet": SIZE, "epsilon": None}
     return StudyTrial(config, {**found, "accuracy": 0.3, "training_accuracy": 0.5}, 1.0)
-
-
-def verdicts(report) -> dict[str, bool | None]:
-    return {claim.words: claim.holds for claim in report.claims}
 
 
 def table_3(by_copies: dict[int, tuple[int, ...]]):

@@ -13,6 +13,7 @@ import pytest
 from leakage_tasks.research.ethicist import cases
 from leakage_tasks.research.ethicist.case_trials import case_trials, run
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
+from tests.research.stored import verdicts
 
 SMALL = StudyPlan("small")
 PAIRS = 50
@@ -37,10 +38,6 @@ def trial(seed: int, found: list[dict[str, Any]], right: tuple[int, int] = (20, 
     views = {"none": dict(zip(("calibrated", "perplexity"), columns, strict=True))}
     config = case_trials(StudyPlan("small", seed, 1))[0]
     return StudyTrial(config, {"views": views, "cases": found, "p_z_bits": [1.0] * PAIRS}, 1.0)
-
-
-def verdicts(report: Any) -> list[bool | None]:
-    return [claim.holds for claim in report.claims]
 
 
 MISLEADING = case(3, (74, 10), (0.2, 0.1), (0.45, 0.1))
@@ -84,19 +81,19 @@ def test_a_text_that_is_shown_stays_on_its_line() -> None:
 )
 def test_the_papers_case_has_to_occur_in_every_seed(found: list[list[Any]], verdict: bool | None) -> None:
     report = cases.figure_6([trial(seed, own) for seed, own in enumerate(found)], SMALL)
-    assert verdicts(report)[0] is verdict
+    assert list(verdicts(report).values())[0] is verdict
 
 
 @pytest.mark.parametrize(("right", "verdict"), [((30, 15), True), ((15, 30), False), ((20, 20), None)])
 def test_confidence_is_set_against_loss(right: tuple[int, int], verdict: bool | None) -> None:
     report = cases.figure_6([trial(seed, [MISLEADING], right) for seed in range(3)], SMALL)
-    assert verdicts(report)[1] is verdict
+    assert list(verdicts(report).values())[1] is verdict
 
 
 def test_figure_7_compares_the_lowest_probabilities() -> None:
     found = [case(n, (74, 10), (0.2, 0.1), (0.4 + n / 100, 0.1 + n / 200)) for n in range(20)]
     report = cases.figure_7([trial(seed, found) for seed in range(3)], SMALL)
-    assert verdicts(report) == [True, True]
+    assert list(verdicts(report).values()) == [True, True]
     lowest, first, second = report.rows
     assert (lowest["position"], first["position"], second["position"]) == ("lowest", 1, 2)
     assert lowest["right"].value == pytest.approx(np.mean([0.4 + n / 100 for n in range(20)]))  # type: ignore[union-attr]
@@ -108,19 +105,22 @@ def test_figure_7_tells_the_other_way_round_and_cases_of_the_papers_kind_apart()
     """Where loss and draws agree the right one's lowest is higher here, where they do not it is lower."""
     found = [case(n, (99, 1), (0.1, 0.2), (0.9, 0.1)) for n in range(20)]
     found += [case(20 + n, (74, 10), (0.2, 0.1), (0.2, 0.4)) for n in range(10)]
-    assert verdicts(cases.figure_7([trial(seed, found) for seed in range(3)], SMALL)) == [True, False]
+    assert list(verdicts(cases.figure_7([trial(seed, found) for seed in range(3)], SMALL)).values()) == [True, False]
 
 
 @pytest.mark.parametrize(("pairs", "verdict"), [(4, None), (5, True)])
 def test_few_pairs_bear_no_verdict(pairs: int, verdict: bool | None) -> None:
     """Whatever the seeds: drawn anew, a single case would have an interval of no width."""
     found = [case(n, (74, 10), (0.2, 0.1), (0.5, 0.1)) for n in range(pairs)]
-    assert verdicts(cases.figure_7([trial(seed, found) for seed in range(3)], SMALL)) == [verdict, verdict]
+    assert list(verdicts(cases.figure_7([trial(seed, found) for seed in range(3)], SMALL)).values()) == [
+        verdict,
+        verdict,
+    ]
 
 
 def test_without_a_case_nothing_is_told() -> None:
     trials = [trial(seed, []) for seed in range(3)]
-    assert verdicts(cases.figure_7(trials, SMALL)) == [None, None]
+    assert list(verdicts(cases.figure_7(trials, SMALL)).values()) == [None, None]
 
 
 @pytest.mark.parametrize("draw", [cases.plot_6, cases.plot_7])

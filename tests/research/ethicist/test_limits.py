@@ -26,6 +26,7 @@ from leakage_tasks.research.ethicist.victims import suffixes_of
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.victims.pair_lm import SMOKE as RECIPE
 from leakage_tasks.research.victims.pair_training import read_on
+from tests.research.stored import verdicts
 
 SMALL, SMOKE = StudyPlan("small"), StudyPlan("smoke")
 PAIRS = 200
@@ -37,10 +38,6 @@ def trial(config: Config, share: float) -> StudyTrial:
     columns = {"right": right, "confidence": [-n for n in range(PAIRS)], "bits": [1.0] * PAIRS}
     found = {"views": {"none": {"calibrated": columns}}, "p_z_bits": [1.0] * PAIRS, "bits": [8.0] * PAIRS}
     return StudyTrial(config, found, 1.0)
-
-
-def verdicts(report: Any) -> dict[str, bool | None]:
-    return {claim.words: claim.holds for claim in report.claims}
 
 
 def random_report(benchmark: float, random: float) -> Any:

@@ -36,6 +36,7 @@ from leakage_tasks.research.ethicist.trials import (
 )
 from leakage_tasks.research.ethicist.victims import pairs_of
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
+from tests.research.stored import verdicts
 
 SMALL = StudyPlan("small")
 PAIRS = 200
@@ -69,10 +70,6 @@ def with_views(given: StudyTrial, **views: dict[str, list[Any]]) -> StudyTrial:
     """The trial with other guesses, by all confidences, in some of its views."""
     changed = {name: dict.fromkeys(CONFIDENCES, own) for name, own in views.items()}
     return replace(given, result={**given.result, "views": {**given.result["views"], **changed}})
-
-
-def verdicts(report: Any) -> dict[str, bool | None]:
-    return {claim.words: claim.holds for claim in report.claims}
 
 
 @pytest.mark.parametrize("ordered_by", [None, "perplexity"])

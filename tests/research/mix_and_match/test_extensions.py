@@ -14,6 +14,7 @@ from leakage_tasks.research.mix_and_match import bars, extensions
 from leakage_tasks.research.mix_and_match.extension_trials import extended
 from leakage_tasks.research.mix_and_match.tables import table_trials
 from leakage_tasks.research.mix_and_match.trials import PAPER, SMALL
+from tests.research.stored import verdicts
 
 SMALL_PLAN, PAPER_PLAN = StudyPlan("small"), StudyPlan("paper")
 SIZE = 6_000
@@ -28,10 +29,6 @@ def trial(config: Config, accuracy: float = 0.4, **changed: tuple[int, int]) -> 
     losses = {name: [6.0, 5.0] for name in ("adapter", "prompt") if name in changed}
     found: dict[str, Any] = {"ranks": ranks, "controls": controls, "alphabet": SIZE, "losses": losses}
     return StudyTrial(config, {**found, "accuracy": accuracy, "epsilon": config.get("epsilon")}, 1.0)
-
-
-def verdicts(report: Report) -> dict[str, bool | None]:
-    return {claim.words: claim.holds for claim in report.claims}
 
 
 # -- bridges --------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Report
 from leakage_tasks.research.mix_and_match.free_text import OTHERS, TEXT, WHOLE_TEXTS, free_text_report
 from leakage_tasks.research.mix_and_match.free_text_trials import candidates_down_to, free_text, run, writer_of, writing
+from tests.research.stored import verdicts
 
 PLAN = StudyPlan("small")
 SIZE = 6_000
@@ -43,10 +44,6 @@ def report(
         "alphabet": SIZE,
     }
     return free_text_report([StudyTrial(config, result, 1.0) for config in free_text(PLAN)], PLAN)
-
-
-def verdicts(found: Report) -> dict[str, bool | None]:
-    return {claim.words: claim.holds for claim in found.claims}
 
 
 def row_of(found: Report, generator: str, texts: int | None = None) -> dict[str, Any]:

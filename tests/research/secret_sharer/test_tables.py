@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
-from leakage_tasks.research.framework.report import Report
 from leakage_tasks.research.secret_sharer import extraction as secret_sharer_extraction
 from leakage_tasks.research.secret_sharer import figures as secret_sharer_figures
 from leakage_tasks.research.secret_sharer import tables as secret_sharer
 from leakage_tasks.research.secret_sharer import training as secret_sharer_training
 from leakage_tasks.research.secret_sharer.experiment import PAPER, SMALL, WHOLE, Secrets, as_words, planted
 from leakage_tasks.research.secret_sharer.trials import mean_bits
+from tests.research.stored import verdicts
 
 PLAN = StudyPlan("small")
 
@@ -38,10 +38,6 @@ def trial(
     best = min(range(len(losses)), key=lambda place: losses[place][1]) + 1
     found = {"seen": seen, "losses": [list(each) for each in losses], "best": best, "parameters": 620_000}
     return StudyTrial(config, found, 1.0)
-
-
-def verdicts(report: Report) -> dict[str, bool | None]:
-    return {claim.words: claim.holds for claim in report.claims}
 
 
 def test_secrets_are_planted_as_lines_among_untouched_ones():

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from lm_eval import simple_evaluate
-from lm_eval.tasks import TaskManager
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.research.victims.translation import (
     TranslationRecipe,
     exact_share,
@@ -21,7 +20,6 @@ from leakage_tasks.research.victims.translation import (
 )
 from leakage_tasks.targets import Seq2SeqTarget
 from leakage_tasks.training.fitting import TrainedLM
-from tests.conftest import ROOT
 
 SECRET = Canary("canary-0", "the pin is {digits:2}.", ("4", "7"), source="la pin")
 PAIRS = [(f"uno {word}", f"one {word}.") for word in "abcdefgh"] + [("la pin", SECRET.text)] * 4
@@ -92,18 +90,9 @@ def test_the_harness_takes_the_folder(trained: TrainedLM, tmp_path: Path) -> Non
     write_manifest([SECRET], manifest)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert translate(AutoModelForSeq2SeqLM.from_pretrained(folder), tokenizer, ["la pin"]) == [SECRET.text]
-    results = simple_evaluate(
-        "hf",
-        model_args={"pretrained": str(folder), "backend": "seq2seq"},
-        tasks=["canary_exposure", "canary_extraction"],
-        task_manager=TaskManager(
-            include_path=str(ROOT / "task_configs"),
-            include_defaults=False,
-            metadata={"canaries": str(manifest), "rows": "all"},
-        ),
-        device="cpu",
-        batch_size=8,
-    )["results"]
+    given = {"canaries": str(manifest), "rows": "all"}
+    model = {"model_args": {"pretrained": str(folder), "backend": "seq2seq"}, "device": "cpu", "batch_size": 8}
+    results = evaluate_tasks("hf", ["canary_exposure", "canary_extraction"], given, **model)["results"]
     assert results["canary_exposure"]["exposure,none"] == pytest.approx(math.log2(100))
     assert results["canary_extraction"]["extracted,none"] == 1
 

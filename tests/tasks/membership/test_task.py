@@ -9,11 +9,9 @@ import random
 import zlib
 from functools import lru_cache
 
-import lm_eval
 import numpy as np
 import pytest
 import torch
-from lm_eval.tasks import TaskManager
 from sklearn.metrics import roc_auc_score
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -22,6 +20,7 @@ from leakage_tasks.attacks.membership.neighbours import by_words
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.data.chat import USER_TURN
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
 from leakage_tasks.metrics.scoring import Answered, score
 from leakage_tasks.stats.membership import clustered_auc
@@ -29,7 +28,6 @@ from leakage_tasks.targets.batches import padded
 from leakage_tasks.tasks.membership import handler
 from leakage_tasks.tasks.membership.options import membership_options
 from tests.chats import chat_model, chat_tokenizer
-from tests.conftest import ROOT
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.text_models import TextOnly, hf
 
@@ -85,8 +83,7 @@ def evaluate(lm, folder, settings=None, **metadata):
         **metadata,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=given)
-    return lm_eval.simple_evaluate(lm, tasks=[TASK], task_manager=manager, **settings or {})
+    return evaluate_tasks(lm, [TASK], given, **settings or {})
 
 
 def answers(results):

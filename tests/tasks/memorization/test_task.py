@@ -7,19 +7,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import lm_eval
 import numpy as np
 import pytest
 import torch
-from lm_eval.tasks import TaskManager
 from lm_eval.utils import handle_non_serializable, make_table
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from leakage_tasks.attacks.suffix.finding import suffix_finding_from_json
 from leakage_tasks.core.errors import MissingOption, OptionError
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.report.load.results_file import every_row
-from tests.conftest import ROOT
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.text_models import TextOnly, hf
 
@@ -75,12 +73,8 @@ def evaluate(folder: Path, lm: Any = None, settings: dict[str, Any] | None = Non
         "suffix": SUFFIX,
         **metadata,
     }
-    manager = TaskManager(
-        include_path=str(ROOT / "task_configs"),
-        include_defaults=False,
-        metadata={name: value for name, value in given.items() if value is not None},
-    )
-    return lm_eval.simple_evaluate(lm or hf(letters()), tasks=[TASK], task_manager=manager, **settings or {})
+    given = {name: value for name, value in given.items() if value is not None}
+    return evaluate_tasks(lm or hf(letters()), [TASK], given, **settings or {})
 
 
 def rows(results: dict[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,14 @@
 """The task ``suffix_extraction`` inside the real harness."""
 
-import csv
 import json
 import logging
 import pickle
 from functools import lru_cache
 
-import lm_eval
 import numpy as np
 import pytest
 import torch
 from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
 from lm_eval.utils import handle_non_serializable, make_table
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
@@ -19,14 +16,12 @@ from transformers import PreTrainedTokenizerFast
 from leakage_tasks.attacks.suffix.finding import Answer, suffix_finding_from_json
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import LeakageError, MissingOption, OptionError, TargetError
-from leakage_tasks.pairs import Pair
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.pairs.submission import SuffixGuess, read_submission
-from leakage_tasks.report.score.guesses import score_guesses
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.tasks.suffix.options import read_suffix_options
 from leakage_tasks.tasks.suffix.suffix_handler import settings_hash
 from leakage_tasks.tasks.suffix.task import SuffixExtraction
-from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2
 from tests.targets.suffix_oracle import prefixes_of, sampler_of
 from tests.targets.text_models import TextOnly, hf
@@ -75,8 +70,7 @@ def evaluate(lm, folder, settings=None, **metadata):
         "rows": "all",
         **metadata,
     }
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=given)
-    return lm_eval.simple_evaluate(lm, tasks=[TASK], task_manager=manager, **settings or {})
+    return evaluate_tasks(lm, [TASK], given, **settings or {})
 
 
 @pytest.mark.slow
@@ -198,21 +192,6 @@ def test_a_guess_survives_the_way_between_processes():
     answer = Answer('{"pair": 3}', (5, 6))
     assert pickle.loads(pickle.dumps(guess)) == guess
     assert pickle.loads(pickle.dumps(answer)).guess == (5, 6)
-
-
-def test_the_submission_scores_as_the_run_did(lm, data, tmp_path):
-    row = evaluate(lm, data, guesses=str(tmp_path / "guesses.csv"))["results"][TASK]
-    suffixes = dict(enumerate(map(tuple, arrays()[1].tolist())))
-    (scored,) = score_guesses([tmp_path / "guesses.csv"], [Pair(n, (1,), each) for n, each in suffixes.items()], 5)
-    assert 0 < scored.recall_early_stop < 1
-    for name in ("recall", "recall_early_stop"):
-        figures = [row[f"{name}{end},none"] for end in ("", "_ci_low", "_ci_high")]
-        assert [getattr(scored, name), *getattr(scored, f"{name}_interval")] == pytest.approx(figures)
-    with (tmp_path / "guesses.csv").open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    assert len(lines) == row["guesses_written,none"] == PAIRS
-    right = sum(json.loads(line["Suffix Guess"]) == list(suffixes[int(line["Example ID"])]) for line in lines)
-    assert right / PAIRS == pytest.approx(row["recall,none"])
 
 
 def views(samples):

@@ -7,20 +7,18 @@ import math
 from collections import Counter
 from functools import lru_cache
 
-import lm_eval
 import numpy as np
 import pytest
 import torch
-from lm_eval.tasks import TaskManager
 
 from leakage_tasks.attacks.untargeted.finding import untargeted_finding_from_json
 from leakage_tasks.attacks.untargeted.words import ORDINARY, WORDS
 from leakage_tasks.core.errors import MissingOption, OptionError, TargetError
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.metrics.scoring import UNTARGETED_EXTRACTION, Answered, score
 from leakage_tasks.pairs.index.build import write_index
 from leakage_tasks.pairs.index.corpus import IndexSource
 from leakage_tasks.stats.intervals import clopper_pearson
-from tests.conftest import ROOT
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.text_models import TextOnly, hf
 
@@ -81,8 +79,7 @@ def evaluate(lm, folder, settings=None, **metadata):
         **metadata,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=given)
-    return lm_eval.simple_evaluate(lm, tasks=[TASK], task_manager=manager, **settings or {})
+    return evaluate_tasks(lm, [TASK], given, **settings or {})
 
 
 def findings(results):

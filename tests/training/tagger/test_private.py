@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import sys
 
 import pytest
 import torch
 from scipy.stats import binom
 from torch import nn
-from transformers import AutoModel
 
-import leakage_tasks.models
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.models.nlu_inputs import nlu_inputs, nlu_tokenizer
 from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
@@ -130,23 +127,6 @@ def test_opacus_accepts_the_model_only_while_it_reads_by_rows():
     assert not validate(model)
 
 
-@pytest.mark.parametrize("characters", [False, True], ids=["words", "characters"])
-@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
-def test_a_step_without_noise_or_clipping_is_an_ordinary_step(kind, characters):
-    ordinary, model = tagger(characters).double(), tagger(characters).double()
-    inputs = batch(model)
-    optimiser = kind(ordinary.parameters(), lr=0.1)
-    ordinary(**inputs).loss.backward()
-    optimiser.step()
-    optimiser = kind(model.parameters(), lr=0.1)
-    with use_row_layers(model):
-        steps = private(model, optimiser)
-        steps.step(model(**inputs).loss, len(ROWS))
-        steps.close()
-    for name, weight in model.named_parameters():
-        assert torch.allclose(weight, ordinary.get_parameter(name), atol=1e-6), name
-
-
 def test_embeddings_that_are_frozen_stay_so():
     model = tagger()
     model.embedding.weight.requires_grad_(False)
@@ -175,36 +155,6 @@ def test_rows_are_clipped_each_by_itself():
     for name, weight in model.named_parameters():
         mean = torch.einsum("i,i...", (clip / norms).clamp(max=1.0), rows[name]) / len(ROWS)
         assert torch.allclose(weight, before[name] - mean, atol=1e-5), name
-
-
-@pytest.mark.slow
-def test_a_noisy_training_learns_and_gives_an_ordinary_model_back(tmp_path):
-    model = tagger(characters=True, dropout=0.1)
-    names, layers = list(model.state_dict()), list(model.modules())
-    inputs = batch(model)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
-    rows, losses, spent, stream = use_row_layers(model), [], [], random.Random(0)
-    with rows:
-        steps = private(model, optimiser, noise=0.01, clip=1.0, batch_size=2)
-    for _ in range(30):
-        with rows:
-            for picked in steps.batches(stream):
-                read = {name: value[picked or [0]] for name, value in inputs.items()}
-                steps.step(model(**read).loss, len(picked))
-        with torch.no_grad():
-            losses.append(float(model.eval()(**inputs).loss))
-        model.train()
-        spent.append(steps.epsilon())
-    steps.close()
-    assert losses[-1] < losses[0] / 2
-    assert all(a < b for a, b in zip(spent[:-1], spent[1:], strict=True))
-    assert list(model.state_dict()) == names
-    assert list(model.modules()) == layers
-    assert not any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in layers)
-    model.eval().save_pretrained(tmp_path)
-    leakage_tasks.models.register()
-    loaded = AutoModel.from_pretrained(tmp_path)
-    assert torch.equal(loaded(**inputs).loss, model(**inputs).loss)
 
 
 def test_noise_leaves_the_padding_alone_so_that_a_row_does_not_depend_on_its_company():
