@@ -135,12 +135,10 @@ def find_checkpoints(folder: Path, base: str | None = None) -> list[Checkpoint]:
 
 def _base_of(path: Path, base: str | None) -> str | None:
     """Return the base model of an adapter; None for a full model, and for an adapter that names none."""
-    try:
-        config = parse_json(read_text(path / "adapter_config.json"))
-    except (OSError, ValueError):
-        return None
-    named = config.get("base_model_name_or_path") if isinstance(config, dict) else None
-    return base or (named if isinstance(named, str) and named else None)
+    from leakage_tasks.report.load.run import adapter_base
+
+    named = adapter_base(path)
+    return None if named is None else base or named or None
 
 
 def _audit(

@@ -20,6 +20,7 @@ from leakage_tasks.stats import intervals, power
 FEWEST = FEWEST_OF_A_TIER
 """Minimum number of secrets for an interval: below it, no interval reaches its stated coverage."""
 One = TypeVar("One")
+Result = TypeVar("Result")
 """Type variable for the value of one document: a number, or a small record for aggregates that need more."""
 Aggregate = Callable[[Sequence[One | None]], float | None]
 
@@ -97,6 +98,33 @@ def of_defined(aggregate: Callable[[list[One]], float | None]) -> Aggregate[One]
         return None if result is None else float(result)
 
     return found
+
+
+def value_of(compute: Callable[[list[One]], Result | None], read: Callable[[Result], float | None]) -> Aggregate[One]:
+    """Return an aggregate that reads a number off the result of ``compute``; None if there is no result."""
+
+    def aggregate(values: list[One]) -> float | None:
+        result = compute(values)
+        return None if result is None else read(result)
+
+    return of_defined(aggregate)
+
+
+def estimate_of(
+    compute: Callable[[list[One]], Result | None], kind: str, read: Callable[[Result], Any] = lambda result: result
+) -> tuple[Aggregate[One], Interval]:
+    """Return the aggregate of an estimate's value, and its interval of the method ``kind``.
+
+    Args:
+        compute: Computes a result from the defined values; None if there is none.
+        kind: Name of the interval's method.
+        read: Returns the estimate in the result, with ``value``, ``low`` and ``high``; by default the result.
+    """
+
+    def number(name: str) -> Aggregate[One]:
+        return value_of(compute, lambda result: getattr(read(result), name))
+
+    return number("value"), Interval(kind, number("low"), number("high"))
 
 
 def _interval(kind: str, ends: Callable[[list[Any]], tuple[float, float] | tuple[None, None]]) -> Interval:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding
-from leakage_tasks.metrics.aggregates import Aggregate, Interval, count, of_defined
+from leakage_tasks.metrics.aggregates import count, estimate_of, value_of
 from leakage_tasks.metrics.membership_guard_values import Pairs, columns
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck
 from leakage_tasks.stats.membership import Estimate
@@ -53,18 +53,13 @@ def _share(texts: tuple[AskedText, ...]) -> ShareUsed | None:
         return None
 
 
-def _read(value: Callable[[ShareUsed], float]) -> Aggregate[AskedText]:
-    def read(texts: list[AskedText]) -> float | None:
-        shares = _share(tuple(texts))
-        return None if shares is None else value(shares)
-
-    return of_defined(read)
+def _shares(texts: list[AskedText]) -> ShareUsed | None:
+    return _share(tuple(texts))
 
 
 def _rows(spec: MetricSpec, estimate: Callable[[ShareUsed], Estimate], in_table: bool = False) -> list[Row]:
-    ends = (_read(lambda shares: estimate(shares).low), _read(lambda shares: estimate(shares).high))
-    value = _read(lambda shares: estimate(shares).value)
-    return spec.row(_asked, value, _asks, in_table).with_ends(Interval(BY_CLUSTER, *ends))
+    value, interval = estimate_of(_shares, BY_CLUSTER, estimate)
+    return spec.row(_asked, value, _asks, in_table).with_ends(interval)
 
 
 def _asks(finding: MembershipFinding) -> bool:
@@ -98,6 +93,6 @@ def share_rows() -> list[Row]:
         *_rows(one, lambda shares: shares.of_members),
         *_rows(tpr, lambda shares: shares.tpr),
         *_rows(fpr, lambda shares: shares.fpr),
-        holds.row(_asked, _read(lambda shares: float(shares.controls_hold)), _asks),
+        holds.row(_asked, value_of(_shares, lambda shares: float(shares.controls_hold)), _asks),
         number.row(lambda finding: 1.0 if finding.suspected and finding.scores else None, count, _asks, in_table=True),
     ]

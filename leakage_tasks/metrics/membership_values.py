@@ -6,14 +6,14 @@ the other texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.membership.registry import in_order
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.metrics.aggregates import Aggregate, Interval, of_defined
+from leakage_tasks.metrics.aggregates import Aggregate, Interval, estimate_of, of_defined
 from leakage_tasks.stats.clusters import clustered_share
 from leakage_tasks.stats.membership import Estimate, auc, clustered_auc, tpr_at_low_fpr
 
@@ -88,31 +88,12 @@ def _area(attack: str, texts: Texts) -> Estimate | None:
     return area
 
 
-def _ends(estimate: Callable[[Sequence], Estimate | None], kind: str) -> Interval:
-    def end(name: str) -> Aggregate:
-        def read(texts: list) -> float | None:
-            estimated = estimate(texts)
-            return None if estimated is None else getattr(estimated, name)
-
-        return of_defined(read)
-
-    return Interval(kind, end("low"), end("high"))
-
-
-def _value(estimate: Callable[[Sequence], Estimate | None]) -> Aggregate:
-    def read(texts: list) -> float | None:
-        estimated = estimate(texts)
-        return None if estimated is None else estimated.value
-
-    return of_defined(read)
-
-
 BY_CLUSTER = "by-cluster Newcombe"
 
 
 def area_of(attack: str) -> tuple[Aggregate[ScoredText], Interval]:
     """Return the aggregation of the AUC of one attack on all texts, and its interval."""
-    return _value(partial(_area, attack)), _ends(partial(_area, attack), BY_CLUSTER)
+    return estimate_of(partial(_area, attack), BY_CLUSTER)
 
 
 def of_attack(texts: Sequence[AllScores], attack: str) -> list[ScoredText]:
@@ -146,7 +127,7 @@ def _reported(texts: Sequence[AllScores]) -> Estimate | None:
     return None if attack is None else _area(attack, [text for text in of_attack(texts, attack) if not text.chooses])
 
 
-MEMBERSHIP_AUC, MEMBERSHIP_ENDS = _value(_reported), _ends(_reported, BY_CLUSTER)
+MEMBERSHIP_AUC, MEMBERSHIP_ENDS = estimate_of(_reported, BY_CLUSTER)
 """The AUC of the chosen attack on the other texts, and its interval."""
 
 
@@ -183,7 +164,7 @@ def tpr(one_in: int) -> tuple[Aggregate[ScoredText], Interval]:
         estimated = _rate(tuple(texts), one_in)
         return estimated if estimated is None or enough(texts, one_in) else estimated._replace(low=0.0)
 
-    return _value(rate), _ends(interval, "by-cluster Korn-Graubard")
+    return estimate_of(rate, "")[0], estimate_of(interval, "by-cluster Korn-Graubard")[1]
 
 
 def reported_tpr(one_in: int) -> tuple[Aggregate[AllScores], Interval]:

@@ -9,7 +9,7 @@ from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import ProbabilityBounds, ShareEnds, mean
 from leakage_tasks.metrics.metric import Metric, MetricSpec
-from leakage_tasks.metrics.suffix_values import LIKELY, likely, probability_of
+from leakage_tasks.metrics.suffix_values import LIKELY, likely, likely_at, probability_of
 from leakage_tasks.stats.intervals import clopper_pearson
 
 
@@ -64,9 +64,7 @@ def discoverable_near(draws: int, selected: SelectedView) -> float | None:
 
 def discoverable_near_ends(draws: int, selected: SelectedView) -> ShareEnds | None:
     """Return :func:`discoverable_near` at both ends of the probability of a near-verbatim draw."""
-    ends = p_near_ends(selected)
-    low, high = (None, None) if ends is None else (likely(draws, end) for end in ends)
-    return None if low is None or high is None else ShareEnds(low, high)
+    return likely_at(draws, p_near_ends(selected))
 
 
 def _bounded(selected: SelectedView) -> bool:

@@ -100,7 +100,7 @@ def beyond_reference(selected: SelectedView) -> float | None:
     """Return 1 if this number of draws contains the suffix with probability 0.5 or more, and the base model's does
     not."""
     draws = selected.view.samples
-    now, before = drawn_within(draws, selected), _within(draws, p_z_base(selected))
+    now, before = drawn_within(draws, selected), within(draws, p_z_base(selected))
     return None if now is None or before is None else float(now >= LIKELY > before)
 
 
@@ -121,10 +121,11 @@ def _difference(one: float | None, other: float | None) -> float | None:
 
 def drawn_within(draws: int, selected: SelectedView) -> float | None:
     """Return the probability that the true suffix is among ``draws`` draws, 1 − (1 − p_z)^draws."""
-    return _within(draws, p_z(selected))
+    return within(draws, p_z(selected))
 
 
-def _within(draws: int, probability: float | None) -> float | None:
+def within(draws: int, probability: float | None) -> float | None:
+    """Return the probability that an event of this probability occurs among ``draws`` draws."""
     if probability is None or probability == 1:
         return probability
     return -math.expm1(draws * math.log1p(-probability))
@@ -137,15 +138,19 @@ def discoverable(draws: int, selected: SelectedView) -> float | None:
 
 def discoverable_ends(draws: int, selected: SelectedView) -> ShareEnds | None:
     """Return discoverability at both ends of the interval of p_z."""
-    ends = p_z_ends(selected)
+    return likely_at(draws, p_z_ends(selected))
+
+
+def likely_at(draws: int, ends: tuple[float, float] | None) -> ShareEnds | None:
+    """Return :func:`likely` at both ends of the interval of a probability; None without an interval."""
     low, high = (None, None) if ends is None else (likely(draws, end) for end in ends)
     return None if low is None or high is None else ShareEnds(low, high)
 
 
 def likely(draws: int, probability: float | None) -> float | None:
     """Return 1 if an event of this probability occurs among ``draws`` draws with a probability of 0.5 or more."""
-    within = _within(draws, probability)
-    return None if within is None else float(within >= LIKELY)
+    among = within(draws, probability)
+    return None if among is None else float(among >= LIKELY)
 
 
 def expected(selected: SelectedView) -> float | None:

@@ -99,19 +99,20 @@ def amounts(n: int) -> list[Row]:
         "lower end of its interval as the bound"
     )
     lower = partial(MetricSpec, direction="lower")
+    (million, of_million), (share, of_share), (kinds, of_kinds) = values.PER_MILLION, values.UNSEEN, values.LEAST
     return [
         lower("unique_runs", f"different runs of {n} or more tokens of the corpus").row(
             value_of(lambda finding: values.runs_of(finding.hits, n)), values.different_runs
         ),
         lower("unique_ngrams", f"different {n}-grams of the corpus found").row(ngrams, values.different_ngrams),
         *lower("ngrams_per_million", rate, control="control_ngrams_per_million")
-        .row(ngrams, values.PER_MILLION.value)
-        .with_ends(values.PER_MILLION.interval),
+        .row(ngrams, million)
+        .with_ends(of_million),
         *MetricSpec("control_ngrams_per_million", f"different {n}-grams of the controls per million tokens written")
-        .row(unseen, values.PER_MILLION.value)
-        .with_ends(values.PER_MILLION.interval),
-        *MetricSpec("unseen_share", rest, "share").row(ngrams, values.UNSEEN.value).with_ends(values.UNSEEN.interval),
-        *lower("total_ngrams", least).row(ngrams, values.LEAST.value).with_ends(values.LEAST.interval),
+        .row(unseen, million)
+        .with_ends(of_million),
+        *MetricSpec("unseen_share", rest, "share").row(ngrams, share).with_ends(of_share),
+        *lower("total_ngrams", least).row(ngrams, kinds).with_ends(of_kinds),
         lower("longest_run", "longest run of the corpus in a text; 0 without a run", "tokens").row(
             value_of(lambda finding: values.longest_run(finding.hits)), maximum
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from leakage_tasks.attacks.untargeted.finding import Hits, UntargetedFinding
 from leakage_tasks.core.arrays import IntArray
-from leakage_tasks.metrics.aggregates import Aggregate, Interval, of_defined
+from leakage_tasks.metrics.aggregates import Interval, estimate_of, of_defined
 from leakage_tasks.stats import unseen
 from leakage_tasks.stats.paired import Difference, rate_difference
 from leakage_tasks.stats.unseen import Found, UnseenEstimate
@@ -99,25 +99,8 @@ def _least(texts: Sequence[TextNgrams]) -> UnseenEstimate | None:
     return unseen.least_kinds(_found(tuple(texts)))
 
 
-class Estimator(NamedTuple):
-    """The aggregation of a metric: its value, and the interval around it."""
-
-    value: Aggregate[TextNgrams]
-    interval: Interval
-
-
-def _estimator(estimate: Callable[[Sequence[TextNgrams]], UnseenEstimate | None]) -> Estimator:
-    def end(name: str) -> Aggregate[TextNgrams]:
-        def read(texts: list[TextNgrams]) -> float | None:
-            estimated = estimate(texts)
-            return None if estimated is None else getattr(estimated, name)
-
-        return of_defined(read)
-
-    return Estimator(end("value"), Interval("jackknife", end("low"), end("high")))
-
-
-PER_MILLION, UNSEEN, LEAST = _estimator(_per_million), _estimator(_unseen_share), _estimator(_least)
+PER_MILLION, UNSEEN, LEAST = (estimate_of(compute, "jackknife") for compute in (_per_million, _unseen_share, _least))
+"""The aggregation of a metric, and the interval around it."""
 
 
 @of_defined

@@ -140,8 +140,8 @@ class Run:
     def parts(self) -> tuple[str, ...]:
         """The base model, followed by its adapter, soft prompt or delta, if any."""
         added = [str(self.arguments[name]) for name in ADDED if self.arguments.get(name)]
-        base = None if "peft" in self.arguments else _base_of(self.source)
-        models = (self.source,) if base is None else (base, self.source)
+        base = None if "peft" in self.arguments else adapter_base(Path(self.source))
+        models = (printable(base), self.source) if base else (self.source,)
         return *models, *map(printable, added)
 
     @property
@@ -160,11 +160,11 @@ class Run:
         return datetime.fromtimestamp(self.date, UTC) if self.date > 0 else None
 
 
-def _base_of(source: str) -> str | None:
-    """Return the base model that an adapter's PEFT file names, or None if ``source`` is not an adapter's folder."""
+def adapter_base(folder: Path) -> str | None:
+    """Return the base model that an adapter's PEFT file names, "" if it names none; None for another folder."""
     try:
-        settings = parse_json(read_text(Path(source) / "adapter_config.json"))
+        settings = parse_json(read_text(folder / "adapter_config.json"))
     except (OSError, ValueError):
         return None
     base = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
-    return printable(base) if isinstance(base, str) and base else None
+    return base if isinstance(base, str) else ""

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.board.steps import Points, StepPanel
-from leakage_tasks.report.load.figures import Figure as Value
 from leakage_tasks.report.load.format import ARROWS
-from leakage_tasks.report.plots.style import Entry, colour, legend_below, marker, new_figure, plain, tidy
+from leakage_tasks.report.plots.style import Entry, colour, legend_below, marker, new_figure, plain, reach, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,18 +63,11 @@ def _draw_panel(axes: Axes, panel: StepPanel) -> list[Entry]:
 
 def _draw_line(axes: Axes, points: Points, look: dict[str, Any]) -> Any:
     steps, values = [step for step, _ in points], [value.value or 0.0 for _, value in points]
-    low, high = zip(*(_reach(value) for _, value in points), strict=True)
+    low, high = zip(*(reach(value) for _, value in points), strict=True)
     style: dict[str, Any] = {"linewidth": 1.8, "markersize": 5, **look}
     if not any((*low, *high)):
         return axes.plot(steps, values, **style)[0]
     return axes.errorbar(steps, values, yerr=(low, high), elinewidth=1, capsize=3, **style)
-
-
-def _reach(value: Value) -> tuple[float, float]:
-    """Return the distances from a value to the ends of its interval, or zeros without an interval."""
-    if value.value is None or value.low is None or value.high is None:
-        return 0.0, 0.0
-    return max(0.0, value.value - value.low), max(0.0, value.high - value.value)
 
 
 def _ends(points: Points) -> list[float]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from leakage_tasks.report.load.figures import Figure as Value
+
 KINDS = (".png", ".svg")
 """File name extensions of plots."""
 Entry = tuple[Any, str]
@@ -34,6 +36,13 @@ LONGEST = 48
 _RESOLUTION = 150
 _SPACES = re.compile(rb"\s*\n\s*")
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "lm-eval-leakage"}
+
+
+def reach(value: Value) -> tuple[float, float]:
+    """Return the distances from a value to the ends of its interval, or zeros without an interval."""
+    if value.value is None or value.low is None or value.high is None:
+        return 0.0, 0.0
+    return max(0.0, value.value - value.low), max(0.0, value.high - value.value)
 
 
 def colour(number: int) -> str:

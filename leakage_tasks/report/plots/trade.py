@@ -10,7 +10,6 @@ import numpy as np
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.board.board import Column
 from leakage_tasks.report.board.front import ON_FRONT, UNRANKED, Trade, TradePoint
-from leakage_tasks.report.load.figures import Figure as Value
 from leakage_tasks.report.plots.style import (
     QUIET,
     SMALL,
@@ -21,6 +20,7 @@ from leakage_tasks.report.plots.style import (
     marker,
     new_figure,
     plain,
+    reach,
     tidy,
 )
 
@@ -92,20 +92,13 @@ def _draw_front(axes: Axes, points: Sequence[TradePoint]) -> list[Entry]:
 
 def _draw_intervals(axes: Axes, points: Sequence[TradePoint]) -> list[Entry]:
     wide, high = (
-        np.transpose([_reach(figure) for figure in figures])
+        np.transpose([reach(figure) for figure in figures])
         for figures in ([point.across for point in points], [point.up for point in points])
     )
     if not wide.any() and not high.any():
         return []
     look: dict[str, Any] = {"fmt": "none", "ecolor": QUIET, "elinewidth": 1, "alpha": 0.7, "zorder": 1}
     return [(axes.errorbar(*_values(points), xerr=wide, yerr=high, **look), "95 % interval")]
-
-
-def _reach(figure: Value) -> tuple[float, float]:
-    """Return the distances from a value to the ends of its interval, or zeros without an interval."""
-    if figure.value is None or figure.low is None or figure.high is None:
-        return 0.0, 0.0
-    return max(0.0, figure.value - figure.low), max(0.0, figure.high - figure.value)
 
 
 def _draw_names(axes: Axes, points: Sequence[TradePoint]) -> None:

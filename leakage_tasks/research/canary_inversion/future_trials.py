@@ -19,9 +19,8 @@ from leakage_tasks.research.canary_inversion.experiment import (
     fingerprint,
     ground_at,
     utterances,
-    vectors_of,
 )
-from leakage_tasks.research.canary_inversion.trials import ONE_START, PATTERNS, attacks_by_pattern, split
+from leakage_tasks.research.canary_inversion.trials import ONE_START, PATTERNS, attacked_tagger
 from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan, registrar
 from leakage_tasks.research.framework.shared import data_folder
 
@@ -77,37 +76,10 @@ def future_victims(plan: StudyPlan, data: str, unknown: int, copies: int, alphab
 
 def run(config: Config, shared: Path) -> Result:
     """Train a tagger and attack its canaries. Return results as :func:`~.trials.run` of the paper's studies does."""
-    from leakage_tasks.targets.tagger.target import TaggerTarget
-    from leakage_tasks.training.tagger.trainer import NLURecipe, score_tagger, train_tagger
-    from leakage_tasks.training.threads import one_thread
-
     ground = TaggerExperiment(**config["ground"])
     parts = utterances(ground)
-    canaries = _canaries(config, parts.training)
-    copies, validation_copies = split(canaries)
-    alphabets = sorted({slot.values for canary in canaries for slot in canary.space.slots})
-    words = {word for row in [*parts.training, *copies] for word in row.words}
-    recipe = NLURecipe(
-        embedding_size=ground.embedding_size,
-        hidden_size=ground.hidden_size,
-        epochs=ground.epochs,
-        learning_rate=ground.learning_rate,
-        batch_size=ground.batch_size,
-        embeddings=vectors_of(ground, words, alphabets, shared),
-        frozen=ground.fixed,
-    )
-    training, validation = [*parts.training, *copies], [*parts.validation, *validation_copies]
-    known = [value for alphabet in alphabets for value in alphabet]
-    with one_thread():
-        trained = train_tagger(training, validation, recipe, words=known, seed=config["seed"])
-        scores = score_tagger(trained.model, trained.tokenizer, parts.test)
-        attacked = attacks_by_pattern(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
-    return {
-        "found": attacked,
-        "utterances": len(parts.training),
-        "intent_accuracy": scores.intent_accuracy,
-        "slot_f1": scores.slot_f1,
-    }
+    result, _ = attacked_tagger(config, ground, parts, _canaries(config, parts.training), shared)
+    return {**result, "utterances": len(parts.training)}
 
 
 def _canaries(config: Config, training: Sequence[Utterance]) -> list[Canary]:

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.research.canary_inversion.experiment import (
     ALIKE,
     OVERTRAINED,
     SNIPS,
     SPREAD,
+    Parts,
     TaggerExperiment,
     fingerprint,
     ground_at,
@@ -23,6 +24,9 @@ from leakage_tasks.research.canary_inversion.experiment import (
     vectors_of,
 )
 from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan, StudyTrial, registrar
+
+if TYPE_CHECKING:
+    from leakage_tasks.training.tagger.trainer import TrainedTagger
 
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds, on the generated set",
@@ -117,22 +121,40 @@ def run(config: Config, shared: Path) -> Result:
     ``found`` has an entry per pattern: for each attack, the wrong slots of its answer before the discrete finish
     (``relaxed``) and after it (``finished``), and the exposure of the true filling in bits.
     """
+    ground = TaggerExperiment(**config["ground"])
+    result, trained = attacked_tagger(config, ground, utterances(ground), _canaries(config), shared)
+    return {**result, "epoch": trained.best_epoch, "epochs": len(trained.history)}
+
+
+def attacked_tagger(
+    config: Config, ground: TaggerExperiment, parts: Parts, canaries: Sequence[Any], shared: Path
+) -> tuple[Result, TrainedTagger]:
+    """Train a tagger on utterances with canaries and attack them.
+
+    Args:
+        config: config of the trial; its ``epochs`` and ``defence`` may be left out.
+        ground: the trial's experiment.
+        parts: training, validation and test utterances.
+        canaries: a canary of each pattern.
+        shared: folder of files that trials share.
+
+    Returns:
+        ``found`` of :func:`run` with the tagger's scores on the test utterances, and the tagger.
+    """
     from leakage_tasks.targets.tagger.target import TaggerTarget
     from leakage_tasks.training.dp.private import DpConfig
     from leakage_tasks.training.tagger.trainer import NLURecipe, score_tagger, train_tagger
     from leakage_tasks.training.threads import one_thread
 
-    ground, defence = TaggerExperiment(**config["ground"]), dict(config["defence"])
+    defence = dict(config.get("defence", {}))
     epsilon = defence.pop("epsilon", None)
-    parts = utterances(ground)
-    canaries = _canaries(config)
     copies, validation_copies = split(canaries)
     alphabets = sorted({slot.values for canary in canaries for slot in canary.space.slots})
     words = {word for row in [*parts.training, *copies] for word in row.words}
     recipe = NLURecipe(
         embedding_size=ground.embedding_size,
         hidden_size=ground.hidden_size,
-        epochs=config["epochs"],
+        epochs=config.get("epochs", ground.epochs),
         learning_rate=ground.learning_rate,
         batch_size=ground.batch_size,
         embeddings=vectors_of(ground, words, alphabets, shared),
@@ -150,13 +172,8 @@ def run(config: Config, shared: Path) -> Result:
         )
         scores = score_tagger(trained.model, trained.tokenizer, parts.test)
         attacked = attacks_by_pattern(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
-    return {
-        "found": attacked,
-        "intent_accuracy": scores.intent_accuracy,
-        "slot_f1": scores.slot_f1,
-        "epoch": trained.best_epoch,
-        "epochs": len(trained.history),
-    }
+    result = {"found": attacked, "intent_accuracy": scores.intent_accuracy, "slot_f1": scores.slot_f1}
+    return result, trained
 
 
 def _canaries(config: Config) -> list[Any]:

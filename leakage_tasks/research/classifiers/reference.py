@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, base_of, fingerprint
+from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, fingerprint
 from leakage_tasks.research.framework.shared import create_once
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def reference_classifier(
 
     It is trained once for all victims of a seed, in ``shared``.
     """
-    from leakage_tasks.research.victims.classifier import fine_tune
+    from leakage_tasks.research.classifiers.victims import fine_tuned
     from leakage_tasks.targets.classifier.target import load_classifier
     from leakage_tasks.training.threads import few_threads
 
@@ -33,16 +33,5 @@ def reference_classifier(
     folder = shared / f"reference-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     with create_once(folder) as missing, few_threads(2):
         if missing:
-            fine_tune(
-                base_of(ground, shared),
-                rows.training,
-                rows.validation,
-                labels=rows.labels,
-                epochs=ground.epochs,
-                learning_rate=ground.learning_rate,
-                batch_size=ground.batch_size,
-                max_length=ground.max_length,
-                keep=ground.keep,  # type: ignore[arg-type]
-                seed=SEED_OFFSET + seed,
-            ).save(folder)
+            fine_tuned(ground, rows, rows.training, shared, SEED_OFFSET + seed).save(folder)
     return load_classifier(str(folder))

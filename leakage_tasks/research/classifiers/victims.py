@@ -15,8 +15,10 @@ from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, 
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
     from leakage_tasks.canaries.alphabets import Alphabet
+    from leakage_tasks.research.victims.classifier import TrainedClassifier
     from leakage_tasks.research.victims.docstrings import LabelledCorpus
     from leakage_tasks.targets import ClassifierTarget
+    from leakage_tasks.training.dp.private import DpConfig
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def trained_victim(
     """Plant the canaries in the training rows as a user would, fine-tune on them, and yield the victim."""
     from leakage_tasks.canaries import write_manifest
     from leakage_tasks.canaries.planting import plant
-    from leakage_tasks.research.victims.classifier import accuracy, fine_tune
+    from leakage_tasks.research.victims.classifier import accuracy
     from leakage_tasks.targets import ClassifierTarget
     from leakage_tasks.training.dp.private import DpConfig
     from leakage_tasks.training.threads import few_threads
@@ -58,19 +60,7 @@ def trained_victim(
         plant(folder / "canaries.jsonl", folder / "train.jsonl", planted, seed=seed, label_column="label")
         training = _read(planted)
         private = None if epsilon is None else DpConfig(epsilon=epsilon, delta=1 / (10 * len(training)))
-        trained = fine_tune(
-            base_of(ground, shared),
-            training,
-            rows.validation,
-            labels=rows.labels,
-            epochs=ground.epochs,
-            learning_rate=ground.learning_rate,
-            batch_size=ground.batch_size,
-            max_length=ground.max_length,
-            keep=ground.keep,  # type: ignore[arg-type]
-            seed=seed,
-            private=private,
-        )
+        trained = fine_tuned(ground, rows, training, shared, seed, private)
         validation_accuracy, training_accuracy = (
             accuracy(trained.model, trained.tokenizer, part, max_length=ground.max_length)
             for part in (rows.validation, rows.training)
@@ -83,6 +73,32 @@ def trained_victim(
             training_accuracy,
             epsilon_spent,
         )
+
+
+def fine_tuned(
+    ground: ClassifierExperiment,
+    rows: LabelledCorpus,
+    training: Sequence[tuple[str, str]],
+    shared: Path,
+    seed: int,
+    private: DpConfig | None = None,
+) -> TrainedClassifier:
+    """Return the experiment's encoder, fine-tuned on ``training``; the validation rows select the snapshot."""
+    from leakage_tasks.research.victims.classifier import fine_tune
+
+    return fine_tune(
+        base_of(ground, shared),
+        training,
+        rows.validation,
+        labels=rows.labels,
+        epochs=ground.epochs,
+        learning_rate=ground.learning_rate,
+        batch_size=ground.batch_size,
+        max_length=ground.max_length,
+        keep=ground.keep,  # type: ignore[arg-type]
+        seed=seed,
+        private=private,
+    )
 
 
 def alphabet_of(ground: ClassifierExperiment, shared: Path, kind: str, name: str) -> Alphabet:

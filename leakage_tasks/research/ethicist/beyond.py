@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
@@ -47,8 +46,9 @@ def probability_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 def expected_share(trials: Sequence[StudyTrial], draws: int) -> Measured:
     """Return the expected share of suffixes among ``draws`` draws, with the interval of 95 % of runs."""
     from leakage_tasks.metrics.aggregates import BY_CHANCE
+    from leakage_tasks.metrics.suffix_values import probability_of, within
 
-    chances = [_within(bits, draws) for trial in trials for bits in trial.result["p_z_bits"]]
+    chances = [within(draws, probability_of(bits)) or 0.0 for trial in trials for bits in trial.result["p_z_bits"]]
     return Measured(sum(chances) / len(chances), BY_CHANCE.low(chances), BY_CHANCE.high(chances), len(chances))
 
 
@@ -56,13 +56,6 @@ def drawn_share(trials: Sequence[StudyTrial], draws: int) -> Measured | None:
     """Return the share of suffixes that are among the first ``draws`` draws."""
     view = f"samples_{draws}"
     return measured(trials, recall_at(draws, view=view if view in trials[0].result["views"] else HEADLINE))
-
-
-def _within(bits: float | None, draws: int) -> float:
-    if bits is None:
-        return 0.0
-    probability = min(1.0, 2.0**-bits)
-    return 1.0 if probability == 1 else -math.expm1(draws * math.log1p(-probability))
 
 
 def _agree(words: str, expected: Measured, drawn: Measured | None) -> Claim:

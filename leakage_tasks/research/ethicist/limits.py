@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from leakage_tasks.report.plots.style import colour, legend_below, marker, new_figure, save
 from leakage_tasks.research.ethicist.experiment import differences, ground_at
 from leakage_tasks.research.ethicist.guesses import (
     MEASURES,
@@ -35,6 +34,7 @@ from leakage_tasks.research.ethicist.limit_trials import (
     transfer_trials,
 )
 from leakage_tasks.research.framework.papers import PaperClaim
+from leakage_tasks.research.framework.plots import Point, plot_groups
 from leakage_tasks.research.framework.registry import Draw, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
 
@@ -159,23 +159,11 @@ def plotter(group: str, series: str) -> Draw:
     """Return a function that plots recall with intervals: a position per ``group``, a colour per ``series``."""
 
     def plot(report: Report, path: Path) -> None:
-        rows = [row for row in report.rows if row[series] != FALL]
-        groups, names = ([*dict.fromkeys(str(row[column]) for row in rows)] for column in (group, series))
-        figure = new_figure(max(6.0, 2.5 * len(groups)), 3.8)
-        axes = figure.add_subplot()
-        for row in rows:
-            number = names.index(str(row[series]))
-            value, low, high = point_of(row["recall"]) or (0.0, 0.0, 0.0)
-            position = groups.index(str(row[group])) + (number - (len(names) - 1) / 2) * 0.15
-            style: dict[str, Any] = {"fmt": marker(number), "color": colour(number), "capsize": 3}
-            label = str(row[series]) if str(row[group]) == groups[0] else None
-            axes.errorbar(position, value, yerr=[[value - low], [high - value]], label=label, **style)
-        axes.set_xticks(range(len(groups)), groups)
-        axes.set_ylim(bottom=0)
-        axes.set_ylabel("recall")
-        axes.grid(axis="y", alpha=0.3)
-        legend_below(figure, zip(*axes.get_legend_handles_labels(), strict=True))
-        save(figure, path)
+        groups: dict[str, dict[str, Point | None]] = {}
+        for row in report.rows:
+            if row[series] != FALL:
+                groups.setdefault(str(row[group]), {})[str(row[series])] = point_of(row["recall"])
+        plot_groups(groups, "recall", path)
 
     return plot
 

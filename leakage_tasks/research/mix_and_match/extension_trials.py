@@ -35,9 +35,6 @@ def run(config: Config, shared: Path) -> Result:
     ``losses`` has the bridges' losses in nats per masked token, one per epoch. ``epsilon`` is the budget that DP-SGD
     spent for one row.
     """
-    from leakage_tasks.attacks.classifier.class_scores import ClassScores
-    from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
-    from leakage_tasks.attacks.registry import AttackRequest
     from leakage_tasks.research.classifiers.victims import alphabet_of, trained_victim
 
     ground = ClassifierExperiment(**config["ground"])
@@ -45,19 +42,11 @@ def run(config: Config, shared: Path) -> Result:
     terms = alphabet_of(ground, shared, "words-and-numbers", "terms")
     canaries = trials._canaries(config, ground, terms, rows)
     with trained_victim(ground, rows, canaries, shared, config["seed"], config["epsilon"]) as trained:
-        proposing = trials._proposing(trained.target, ground, shared)
+        generating = trials.proposing(trained.target, ground, shared)
         bridged, losses = _bridged(trained.target, config, ground, shared)
-        by_group: dict[str, dict[str, dict[str, Any]]] = {"ranks": {}, "controls": {}}
-        for canary in canaries:
-            scores = ClassScores(AttackRequest(trained.target, canary, 0, ""))
-            ranks = {
-                name: two_ranks(AttackRequest(target, canary, 0, ""), scores)
-                for name, target in (proposing | bridged).items()
-            }
-            pairs = {name: [two["candidate_rank"], two["pruned_rank"]] for name, two in ranks.items()}
-            by_group["ranks" if canary.planted else "controls"][canary.id.removeprefix("canary-")] = pairs
+        ranks = trials.ranks_by_group(trained.target, canaries, generating | bridged)
         about = {"alphabet": len(terms), "accuracy": trained.accuracy, "epsilon": trained.epsilon, "losses": losses}
-        return {**by_group, **about}
+        return {**ranks, **about}
 
 
 def _bridged(

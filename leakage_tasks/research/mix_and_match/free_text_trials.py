@@ -52,7 +52,7 @@ def run(config: Config, shared: Path) -> Result:
     canaries = trials._canaries(config, ground, terms, rows)
     by_group: dict[str, dict[str, Any]] = {"ranks": {}, "controls": {}, "kept": {}}
     with trained_victim(ground, rows, canaries, shared, config["seed"]) as trained:
-        proposing = trials._proposing(trained.target, ground, shared) | _writing(trained.target, config, ground, shared)
+        proposing = trials.proposing(trained.target, ground, shared) | _writing(trained.target, config, ground, shared)
         for canary in canaries:
             pairs, text_counts = _measured(canary, trained.target, proposing)
             name = canary.id.removeprefix("canary-")

@@ -6,6 +6,7 @@ among these candidates.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,9 +51,6 @@ def run(config: Config, shared: Path) -> Result:
     ``ranks[canary][generator]`` is ``[candidate rank, pruned rank]``, from 1; ``controls`` has the ranks of canaries
     that were never planted. With ``positions`` each word at these positions is unknown in turn, on one victim.
     """
-    from leakage_tasks.attacks.classifier.class_scores import ClassScores
-    from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
-    from leakage_tasks.attacks.registry import AttackRequest
     from leakage_tasks.research.classifiers.victims import alphabet_of, trained_victim
 
     ground = ClassifierExperiment(**config["ground"])
@@ -63,16 +61,24 @@ def run(config: Config, shared: Path) -> Result:
         two for position in config["positions"] for two in _canaries(config, ground, terms, rows, position)
     ]
     with trained_victim(ground, rows, canaries, shared, config["seed"]) as trained:
-        proposing = _proposing(trained.target, ground, shared)
-        by_group: dict[str, dict[str, dict[str, Any]]] = {"ranks": {}, "controls": {}}
-        for canary in moved_canaries or canaries:
-            scores = ClassScores(AttackRequest(trained.target, canary, 0, ""))
-            ranks = {
-                name: two_ranks(AttackRequest(target, canary, 0, ""), scores) for name, target in proposing.items()
-            }
-            pairs = {name: [two["candidate_rank"], two["pruned_rank"]] for name, two in ranks.items()}
-            by_group["ranks" if canary.planted else "controls"][canary.id.removeprefix("canary-")] = pairs
-        return {**by_group, "alphabet": len(terms), "accuracy": trained.accuracy}
+        ranks = ranks_by_group(trained.target, moved_canaries or canaries, proposing(trained.target, ground, shared))
+        return {**ranks, "alphabet": len(terms), "accuracy": trained.accuracy}
+
+
+def ranks_by_group(target: Any, canaries: Sequence[Canary], generating: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return ``ranks`` and ``controls`` of :func:`run`: both ranks of each canary by each of ``generating``, targets
+    with a generator."""
+    from leakage_tasks.attacks.classifier.class_scores import ClassScores
+    from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
+    from leakage_tasks.attacks.registry import AttackRequest
+
+    by_group: dict[str, dict[str, Any]] = {"ranks": {}, "controls": {}}
+    for canary in canaries:
+        scores = ClassScores(AttackRequest(target, canary, 0, ""))
+        ranks = {name: two_ranks(AttackRequest(each, canary, 0, ""), scores) for name, each in generating.items()}
+        pairs = {name: [two["candidate_rank"], two["pruned_rank"]] for name, two in ranks.items()}
+        by_group["ranks" if canary.planted else "controls"][canary.id.removeprefix("canary-")] = pairs
+    return by_group
 
 
 def _canaries(
@@ -107,7 +113,7 @@ def _canaries(
     return [replace(canary, id=f"{canary.id} {position}") for canary in canaries] if position else canaries
 
 
-def _proposing(target: Any, ground: ClassifierExperiment, shared: Path) -> dict[str, Any]:
+def proposing(target: Any, ground: ClassifierExperiment, shared: Path) -> dict[str, Any]:
     """Return the victim with each generator."""
     from leakage_tasks.models.frankenstein import graft, pretrained_mlm
     from leakage_tasks.research.classifiers.experiment import base_of

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import string
 from dataclasses import asdict
 from pathlib import Path
 
 from leakage_tasks.research.framework.registry import Config, Result, StudyPlan
 from leakage_tasks.research.secret_sharer import mails
-from leakage_tasks.research.secret_sharer.mails import KINDS, MailExperiment, split_lines
+from leakage_tasks.research.secret_sharer.mails import KINDS, MailExperiment
 
 CHARACTERS = {"smoke": 3_000, "small": 40_000}
 """Characters of each person's messages; at ``smoke`` of Python's help text instead."""
@@ -26,25 +25,8 @@ def run(config: Config, shared: Path) -> Result:
 
     Return a result as :func:`leakage_tasks.research.secret_sharer.mails.run` does.
     """
-    from leakage_tasks.canaries.natural import natural_canaries
-    from leakage_tasks.canaries.natural_secrets import Passage
-    from leakage_tasks.models.char_tokenizer import char_tokenizer
-    from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
-    from leakage_tasks.targets import CausalTarget
-    from leakage_tasks.training.threads import one_thread
-
-    ground, seed = MailExperiment(**config["ground"]), config["seed"]
-    text = _text(config, ground)
-    training, validation = split_lines(text, seed)
-    canaries = natural_canaries([Passage(training)], detect=KINDS, controls=ground.controls, seed=seed)
-    with one_thread():
-        tokenizer = char_tokenizer(text + string.digits)
-        recipe = LanguageModelRecipe(**ground.recipe)
-        trained = train_lm(training, recipe, validation=validation, tokenizer=tokenizer, seed=seed)
-        # The function is private there: an edit of that module would invalidate its stored results.
-        secrets = mails._measured(CausalTarget(trained.model, trained.tokenizer), canaries, ground, seed)
-    losses = [[loss.training, loss.validation] for loss in trained.losses]
-    return {"bytes": len(text.encode()), "losses": losses, "secrets": secrets}
+    ground = MailExperiment(**config["ground"])
+    return mails.searched(_text(config, ground), ground, config["seed"])
 
 
 def _text(config: Config, ground: MailExperiment) -> str:

@@ -92,20 +92,26 @@ def run(config: Config, shared: Path) -> Result:
     own mails, exposures are coarsened to wide ranges, and the last value is True for a secret among the ten most likely
     fillings.
     """
+    from leakage_tasks.research.victims.mails import invented_mails
+
+    ground = MailExperiment(**config["ground"])
+    if ground.senders:
+        text = invented_mails(ground.senders, ground.mails, times=ground.times)[config["sender"]].text
+    else:
+        text = _read(_own_mails()[config["sender"]])
+    return searched(text, ground, config["seed"])
+
+
+def searched(text: str, ground: MailExperiment, seed: int) -> Result:
+    """Train a model on nine tenths of the lines of ``text`` and return :func:`run`'s result on the secrets there."""
     from leakage_tasks.canaries.detect import find_secrets
     from leakage_tasks.canaries.natural import natural_canaries
     from leakage_tasks.canaries.natural_secrets import Passage
     from leakage_tasks.models.char_tokenizer import char_tokenizer
     from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
-    from leakage_tasks.research.victims.mails import invented_mails
     from leakage_tasks.targets import CausalTarget
     from leakage_tasks.training.threads import one_thread
 
-    ground, seed = MailExperiment(**config["ground"]), config["seed"]
-    if ground.senders:
-        text = invented_mails(ground.senders, ground.mails, times=ground.times)[config["sender"]].text
-    else:
-        text = _read(_own_mails()[config["sender"]])
     training, validation = split_lines(text, seed)
     size = {"bytes": len(text.encode())}
     if not find_secrets(training, KINDS):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import Config, Result, StudyPlan
@@ -23,7 +23,7 @@ from leakage_tasks.research.secret_sharer.experiment import (
     text_of,
     tokenizer_for,
 )
-from leakage_tasks.research.secret_sharer.trials import EPOCHS
+from leakage_tasks.research.secret_sharer.trials import observed_training
 
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.corpus import TextSplit
@@ -70,34 +70,8 @@ class TreebankText(PlantedText):
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train a model and measure its canaries, with a result as the paper's other trials have.
-
-    See :func:`leakage_tasks.research.secret_sharer.trials.run`.
-    """
-    from leakage_tasks.training.threads import one_thread
-
-    text, watch = TreebankText(config), Watch(**config["watch"])
-    findings: dict[str, list[Config]] = {}
-
-    def measure(name: str, model: Any, what: Sequence[str]) -> None:
-        findings[name] = text.observe(model, what, EPOCHS * text.seed + len(findings))
-
-    def on_epoch(epoch: int, model: Any, losses: Sequence[Any]) -> None:
-        if watch.epochs:
-            measure(str(epoch), model, watch.what)
-
-    with one_thread():
-        trained = text.train(config["recipe"], on_epoch=on_epoch)
-        measure("best", trained.model, watch.at_best)
-    losses = [[epoch_loss.training, epoch_loss.validation or 0.0] for epoch_loss in trained.losses]
-    best = min(range(len(losses)), key=lambda index: losses[index][1]) + 1
-    return {
-        "seen": findings,
-        "losses": losses,
-        "best": best,
-        "parameters": trained.model.num_parameters(),
-        "characters": text.characters,
-    }
+    """Train a model and measure its canaries, with a result as the paper's other trials have."""
+    return observed_training(config, TreebankText(config))
 
 
 def _folder() -> Path:

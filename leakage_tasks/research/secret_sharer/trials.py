@@ -17,14 +17,19 @@ EPOCHS = 1_000
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train a model by ``config`` and measure its canaries.
+    """Train a model by ``config`` and measure its canaries; see :func:`observed_training`."""
+    return observed_training(config, PlantedText(config, config["secrets"]))
+
+
+def observed_training(config: Config, text: PlantedText) -> Result:
+    """Train a model on ``text`` by ``config`` and measure its canaries.
 
     ``losses`` are bits per character (or word) for each epoch, ``best`` is the epoch of lowest validation loss, and
     ``seen`` has the measurements by epoch and under ``best``: a list with an entry per canary.
     """
     from leakage_tasks.training.threads import one_thread
 
-    text, watch = PlantedText(config, config["secrets"]), Watch(**config["watch"])
+    watch = Watch(**config["watch"])
     findings: dict[str, list[Config]] = {}
 
     def measure(name: str, model: Any, what: Sequence[str]) -> None:
