@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import pytest
+import torch
 
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.engine import Engine
@@ -42,6 +43,17 @@ def raises(*given, **named):
 def test_passes_that_agree_cause_no_warning(said):
     step(CausalTarget(tiny_gpt2(letters()), letters()))
     score(target_of("gpt2"))
+    assert said() == []
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_mixed_precision_uses_the_cache(said, name):
+    """Rotary embeddings make keys float32, while values have 16 bits."""
+    model = target_of(name).model
+    for read in (step, score):
+        target = CausalTarget(model, letters(), autocast=torch.bfloat16)
+        read(target)
+        assert target.engine.cached
     assert said() == []
 
 

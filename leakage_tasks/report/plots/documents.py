@@ -47,7 +47,7 @@ def draw_documents(
     drawn = documents[:MOST]
     figure = new_figure(9, 0.9 + 0.85 * len(drawn))
     # Default padding lets the colour bar's label reach below a figure of twelve documents.
-    figure.get_layout_engine().set(h_pad=0.08)  # type: ignore[union-attr]
+    figure.set_layout_engine("constrained", h_pad=0.08)
     places = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
     length = max(document.tested[-1].end for document in drawn)
     heat: Any = {"cmap": _map("magma_r"), "norm": LogNorm(LOWEST, 1)}

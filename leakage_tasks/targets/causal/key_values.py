@@ -150,6 +150,9 @@ class KeyValueBatch:
         if tensor.device not in self._on:
             self._on[tensor.device] = [index.to(tensor.device, non_blocking=True) for index in self._indices]
         used, *new = self._on[tensor.device]
+        # In mixed precision, rotary embeddings make keys float32, while values have 16 bits. The cache of transformers,
+        # from which the table is made, then holds both in float32.
+        states = states.to(tensor.dtype)
         if self._at_once:
             tensor.index_copy_(0, new[0], states[:, :, 0])
         elif new:
