@@ -21,7 +21,7 @@ import numpy as np
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.batching import Capacity, PendingRequest, RequestPart, Splitter
+from leakage_tasks.targets.batching import Capacity, Outcome, PendingRequest
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -38,7 +38,7 @@ def submit(
     request: Request,
     rows: int,
     capacity: Capacity,
-    in_parts: Splitter | None = None,
+    splits: bool = False,
 ) -> Answer:
     """Return the answer of ``many`` to one request, batched with requests of equal ``kind`` from other attacks.
 
@@ -52,14 +52,13 @@ def submit(
         capacity: number of such rows that fit in a pass, and the memory for the answers. It determines the share of
             the time, and when further attacks start: none once the requests fill two passes, or a pass whose
             answers would fill the memory.
-        in_parts: functions that split the request, so that its rows may be read in several scheduling steps and passes
-            are full; None for a request that is answered whole.
+        splits: True for a request whose rows may be read in several scheduling steps, so that passes are full; it
+            implements :class:`~leakage_tasks.targets.batching.Splits`.
     """
     attack: AttackThread[Any] | None = getattr(_here, "attack", None)
     if attack is None:
         return many([request])[0]
-    whole = RequestPart(many, request, rows)
-    answer: Answer = attack.submit(PendingRequest(kind, whole, capacity, in_parts, attack.rows_read))
+    answer: Answer = attack.submit(PendingRequest(kind, many, request, rows, capacity, splits, attack.rows_read))
     return answer
 
 
@@ -85,7 +84,7 @@ def submit_jointly(
     """
     attack: AttackThread[Any] | None = getattr(_here, "attack", None)
     if attack is not None and not attack.members:
-        answer = attack.submit(PendingRequest(kind, RequestPart(many, request, rows), capacity, joint=True))
+        answer = attack.submit(PendingRequest(kind, many, request, rows, capacity, joint=True))
         if answer is not ALONE:
             return cast(Answer, answer)
     return many([request])[0]
@@ -180,20 +179,21 @@ class AttackThread(Generic[Result]):
         self.seconds += time.perf_counter() - started
         return self.question is not None
 
-    def note(self, part: RequestPart, seconds: float) -> Iterator[tuple[int, int]]:
-        """Record the answer to a part of the request, and its time; yield the numbers of attacks and of their rows."""
+    def note(self, rows: int, outcome: Outcome, seconds: float) -> Iterator[tuple[int, int]]:
+        """Record the outcome of some rows of the request, and its time; yield the numbers of attacks and of their
+        rows."""
         self.seconds += seconds
         first = self.pending.rows_read
-        self.pending.note(part)
-        self.rows_read += part.rows
+        self.pending.note(rows, outcome)
+        self.rows_read += rows
         if not self.members:
-            yield self.number, part.rows
+            yield self.number, rows
             return
         ends = np.cumsum(self.shares)
-        rows = np.minimum(ends, first + part.rows) - np.maximum(ends - self.shares, first)
-        for index in np.flatnonzero(rows > 0).tolist():
-            self.members[index].rows_read += int(rows[index])
-            yield self.members[index].number, int(rows[index])
+        own = np.minimum(ends, first + rows) - np.maximum(ends - self.shares, first)
+        for index in np.flatnonzero(own > 0).tolist():
+            self.members[index].rows_read += int(own[index])
+            yield self.members[index].number, int(own[index])
 
     def answer_members(self) -> None:
         """Pass the results of this joint attack and its time to its members; if it failed, they go on alone."""

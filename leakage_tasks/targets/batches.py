@@ -18,7 +18,7 @@ from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import LOGIT_BYTES, MemoryBudget, check_one_row
 from leakage_tasks.targets.noise import FACTOR_ONE, FLOOR_BITS, warn_of_slower
-from leakage_tasks.targets.pass_rows import MOST_ROWS, TOKENS_ON_CPU, RowLimit, rows_at_once, rows_within_padding
+from leakage_tasks.targets.pass_rows import MOST_ROWS, TOKENS_ON_CPU, RowLimit, rows_at_once
 from leakage_tasks.targets.rounding import in_half_precision, perturbed_rounding
 from leakage_tasks.targets.token_ids import token_ids
 
@@ -26,8 +26,8 @@ PADDING_ON_CPU = 0.1
 """Padding on a CPU, at most, as a share of a batch's other tokens."""
 FULL_BYTES = 4
 """Bytes of a float32 number."""
-PROBED = 4
-"""Padding tokens, if there is room, after the row that tests whether a model reads padding."""
+COPIES = 4
+"""Copies of a row that measure rounding noise."""
 
 Rows = IntArray | Sequence[Sequence[int]]
 """Token rows, of one length as an array ``[n, length]``."""
@@ -80,7 +80,7 @@ class RowModel:
         """Return the number of rows of ``length`` tokens in one forward pass."""
         row = self.row_bytes(length)
         check_one_row(row)
-        most = min(self.limit.most, max(1, self._memory.batch // row))
+        most = min(self.limit.most, max(1, self._memory.most // row))
         return rows_at_once(self.device, length, self._batch_size, self.max_length, most, self._tokens)
 
     def row_bytes(self, length: int) -> int:
@@ -119,83 +119,46 @@ class RowModel:
         return Capacity.of_whole_texts(self.batch(length))
 
     def _read_rows(self, rows: Rows, width: int, forward: Forward, arrays: Sequence[IntArray]) -> FloatArray:
-        more = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
-        if isinstance(rows, np.ndarray):
-            return self._equally_long(rows, width, forward, more)
-        costs = np.zeros((len(rows), width))
-        left = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-        known: list[int] = []
-        while left:
-            chosen = self._next(rows, left, bool(known))
-            check_fits(len(rows[chosen[-1]]), self.max_length)
-            mixed = len(rows[chosen[0]]) < len(rows[chosen[-1]])
-            proving = mixed and self._reads_padding is None
-            with self.limit.halving(len(chosen)):
-                read = chosen + known if proving else chosen
-                ids, mask = padded([rows[index] for index in read], self.padding, self._room(rows[read[-1]], proving))
-                answers = _answer(self.device, ids, mask, forward, [array[read] for array in more])
-                if proving:
-                    arrays_known = [array[known * len(read)] for array in more]
-                    same = self._same_as_alone(
-                        answers[len(chosen) :], costs[known], rows[known[0]], forward, arrays_known
-                    )
-                    self._reads_padding = not same
-                    if not same:
-                        lengths = len({len(rows[index]) for index in left})
-                        warn_of_slower(self.model, "texts of different lengths cannot share a forward pass", lengths)
-                if not (mixed and self._reads_padding):
-                    costs[chosen], left = answers[: len(chosen)], left[len(chosen) :]
-                    # The shortest row has been read without padding and is the reference for the test of padding.
-                    known = known or chosen[:1]
-        return costs
-
-    def _same_as_alone(
-        self,
-        padded_answers: FloatArray,
-        alone: FloatArray,
-        row: Sequence[int],
-        forward: Forward,
-        arrays: Sequence[Tensor],
-    ) -> bool:
-        """Return True if a row's costs ``[1, width]`` with and without padding differ only by rounding.
-
-        ``arrays`` are the further inputs of copies of the row; the number of copies is the number of rows that measure
-        noise.
-        """
-        apart = np.abs(padded_answers - alone).max()
-        # Compare by <=, so that NaN counts as a difference.
-        if apart <= FLOOR_BITS or not in_half_precision(self.model):
-            return bool(apart <= FLOOR_BITS)
-        ids, mask = padded([row] * (len(arrays[0]) if arrays else PROBED), self.padding)
-        with perturbed_rounding(self.model):
-            moved = _answer(self.device, ids, mask, forward, arrays)
-        return bool(apart <= FACTOR_ONE * np.sqrt(np.mean(np.square(moved - alone))))
-
-    def _next(self, rows: Rows, left: Sequence[int], known: bool) -> list[int]:
-        """Return the indices of the next batch from the rows ``left``, shortest first.
-
-        The rows have equal length if the model reads padding, or if this is not tested yet and no row is ``known``. A
-        batch that tests it leaves room for one more row, the ``known`` one.
-        """
-        # A batch is as wide as its longest row, so its size is computed from a row that is at least as long.
-        ahead = left[min(self.batch(len(rows[left[0]])), len(left)) - 1]
-        chosen = list(left[: self.batch(len(rows[ahead]))])
-        equally_long = [index for index in chosen if len(rows[index]) == len(rows[chosen[0]])]
-        if self._reads_padding or (self._reads_padding is None and not known):
-            return equally_long
-        if self._reads_padding is None and len(equally_long) < len(chosen):
-            chosen = chosen[: max(1, self.batch(len(rows[ahead])) - 1)]
-        return chosen[: rows_within_padding([len(rows[index]) for index in chosen], self.most_padding)]
-
-    def _room(self, row: Sequence[int], proving: bool) -> int:
-        """Return the minimum width of a batch in which ``row`` has padding if the batch tests the effect of padding,
-        else 0."""
-        return min(len(row) + PROBED, self.max_length or len(row) + PROBED) if proving else 0
-
-    def _equally_long(self, rows: IntArray, width: int, forward: Forward, arrays: Sequence[Tensor]) -> FloatArray:
         if not len(rows):
             return np.zeros((0, width))
-        check_fits(rows.shape[1], self.max_length)
+        more = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
+        if isinstance(rows, np.ndarray):
+            return self._equally_long(rows, forward, more)
+        lengths = list(map(len, rows))
+
+        def read(chosen: list[int]) -> FloatArray:
+            ids, mask = padded([rows[index] for index in chosen], self.padding)
+            return _answer(self.device, ids, mask, forward, [array[chosen] for array in more])
+
+        if self._reads_padding is None and len(set(lengths)) > 1:
+            shortest = int(np.argmin(lengths))
+            own = [array[[shortest]] for array in more]
+            with self.limit.halving(1):
+                self._reads_padding = self._padding_counts(rows[shortest], max(lengths), forward, own)
+            if self._reads_padding:
+                cannot = "texts of different lengths cannot share a forward pass"
+                warn_of_slower(self.model, cannot, len(set(lengths)))
+        padding = 0.0 if self._reads_padding else self.most_padding
+        return self.limit.by_length(lengths, self.batch, read, range(len(rows)), most_padding=padding)
+
+    def _padding_counts(self, row: Sequence[int], longest: int, forward: Forward, arrays: Sequence[Tensor]) -> bool:
+        """Return True if padding up to ``longest`` tokens changes a row's costs by more than rounding.
+
+        ``arrays`` ``[1, …]`` are the further inputs of the row.
+        """
+        alone, beside = (
+            _answer(self.device, *padded([row], self.padding, least), forward, arrays) for least in (0, longest)
+        )
+        apart = np.abs(beside - alone).max()
+        # Compare by <=, so that NaN counts as a difference.
+        if apart <= FLOOR_BITS or not in_half_precision(self.model):
+            return not apart <= FLOOR_BITS
+        ids, mask = padded([row] * COPIES, self.padding)
+        with perturbed_rounding(self.model):
+            moved = _answer(self.device, ids, mask, forward, [array[[0] * COPIES] for array in arrays])
+        return not apart <= FACTOR_ONE * np.sqrt(np.mean(np.square(moved - alone)))
+
+    def _equally_long(self, rows: IntArray, forward: Forward, arrays: Sequence[Tensor]) -> FloatArray:
         ids = torch.from_numpy(np.ascontiguousarray(rows))
         mask = torch.ones_like(ids)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 Many = Callable[[Sequence[Any]], Sequence[Any]]
 """A function that answers several requests of one kind, in order."""
@@ -21,12 +21,14 @@ STATELESS = 4
 passes, so more of them can run."""
 
 
-@dataclass(frozen=True)
-class Splitter:
-    """Functions that cut some rows out of a request, and join the answers to its parts."""
+class Splits(Protocol):
+    """A request whose rows can be answered some at a time."""
 
-    cut: Callable[[Any, slice], Any]
-    join: Callable[[Any, Sequence[Any]], Any]
+    def part(self, rows: slice) -> Any:
+        """Return the request for some of its rows."""
+
+    def join(self, answers: Sequence[Any]) -> Any:
+        """Return the answer to all rows, from the answers to successive parts."""
 
 
 @dataclass(frozen=True)
@@ -47,38 +49,38 @@ class Capacity:
         return cls(STATELESS * at_once)
 
 
-@dataclass
-class RequestPart:
-    """Some or all rows of a request."""
+class Outcome(NamedTuple):
+    """The answer to a request or to a part of it, or the error that it ended with."""
 
-    many: Many
-    request: Any
-    rows: int
-    answer: Any = None
-    error: BaseException | None = None
+    answer: Any
+    error: Exception | None = None
 
 
 @dataclass
 class PendingRequest:
-    """A request and the answers to its parts so far."""
+    """A request for ``all_rows`` rows, and the answers to its parts so far.
+
+    ``many`` answers requests of one ``kind``. A request that ``splits`` implements :class:`Splits`.
+    """
 
     kind: Hashable
-    whole: RequestPart
+    many: Many
+    request: Any
+    all_rows: int
     capacity: Capacity
-    in_parts: Splitter | None = None
+    splits: bool = False
     before: int = 0
     """Rows read for this attack before the request."""
     joint: bool = False
     """True for a request that is answered jointly with others, by further requests to the model."""
     rows_read: int = 0
-    error: BaseException | None = None
     answered: bool = False
-    _answers: list[Any] = field(default_factory=list)
+    _outcomes: list[Outcome] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
         """The number of rows that are not served yet."""
-        return self.whole.rows - self.rows_read
+        return self.all_rows - self.rows_read
 
     @property
     def passes(self) -> float:
@@ -88,7 +90,7 @@ class PendingRequest:
     @property
     def answer_memory(self) -> float:
         """The share of the memory that the answer to the whole request takes."""
-        return 0.0 if self.joint else self.whole.rows * self.capacity.row_bytes / self.capacity.memory
+        return 0.0 if self.joint else self.all_rows * self.capacity.row_bytes / self.capacity.memory
 
     @property
     def held_memory(self) -> float:
@@ -98,34 +100,33 @@ class PendingRequest:
         together and hold at least one row each. A joint request holds all of its rows.
         """
         if self.joint:
-            return self.whole.rows * self.capacity.row_bytes / self.capacity.memory
-        return self.capacity.row_bytes / self.capacity.memory if self.in_parts is None else 0.0
+            return self.all_rows * self.capacity.row_bytes / self.capacity.memory
+        return 0.0 if self.splits else self.capacity.row_bytes / self.capacity.memory
 
-    def part(self, rows: int) -> RequestPart:
-        """Return the next ``rows`` rows as a part."""
-        if self.in_parts is None or rows == self.whole.rows:
-            return self.whole
-        request = self.in_parts.cut(self.whole.request, slice(self.rows_read, self.rows_read + rows))
-        return RequestPart(self.whole.many, request, rows)
+    def part(self, rows: int) -> Any:
+        """Return the request for its next ``rows`` rows."""
+        if not self.splits or rows == self.all_rows:
+            return self.request
+        return self.request.part(slice(self.rows_read, self.rows_read + rows))
 
-    def note(self, part: RequestPart) -> None:
-        """Record the answer to the next part, which may be an error."""
-        self._answers.append(part.answer)
-        self.rows_read += part.rows
-        self.error = part.error
-        self.answered = part.error is not None or not self.rows
+    def note(self, rows: int, outcome: Outcome) -> None:
+        """Record the outcome of the next ``rows`` rows."""
+        self._outcomes.append(outcome)
+        self.rows_read += rows
+        self.answered = outcome.error is not None or not self.rows
 
     def settle(self, answer: Any) -> None:
         """Record the answer to a joint request."""
-        self._answers, self.answered = [answer], True
+        self._outcomes, self.answered = [Outcome(answer)], True
 
     def answer(self) -> Any:
         """Return the answer to the whole request, or raise its error."""
-        if self.error is not None:
-            raise self.error
-        if self.in_parts is None or len(self._answers) == 1:
-            return self._answers[0]
-        return self.in_parts.join(self.whole.request, self._answers)
+        last = self._outcomes[-1]
+        if last.error is not None:
+            raise last.error
+        if len(self._outcomes) == 1:
+            return last.answer
+        return self.request.join([outcome.answer for outcome in self._outcomes])
 
 
 def rows_to_serve(requests: Sequence[PendingRequest]) -> list[int]:
@@ -148,7 +149,7 @@ def rows_to_serve(requests: Sequence[PendingRequest]) -> list[int]:
     total = sum(passes)
     if len(requests) == 1 or total < 1:
         return [request.rows for request in requests]
-    if not all(request.in_parts for request in requests):
+    if not all(request.splits for request in requests):
         if any(request.held_memory for request in requests):
             return [request.rows for request in requests]
         served = _fewest_that_fill(passes)

@@ -108,18 +108,13 @@ class MemoryBudget:
 
     @property
     def most(self) -> int:
-        """The maximum bytes of all KV caches together, and of the answers of a scheduling step."""
-        return int(SHARE * self.whole)
-
-    @property
-    def batch(self) -> int:
-        """The maximum bytes of a batch."""
+        """The maximum bytes of each of: one batch, the answers of a scheduling step, and all KV caches together."""
         return int(SHARE * self.whole)
 
     @property
     def rows(self) -> int:
         """The maximum bytes of a search's rows in a pass if the user sets no batch size."""
-        most = int((1 - COPIES) * self.batch)
+        most = int((1 - COPIES) * self.most)
         return most if self.device.type == "cuda" else min(CPU_BYTES, most)
 
     @property

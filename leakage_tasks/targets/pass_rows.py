@@ -130,7 +130,7 @@ class RowLimit:
         *inputs: Sequence[Any],
         most_padding: float = math.inf,
     ) -> FloatArray:
-        """Return the values ``[n]`` of ``compute`` for texts, batched with texts of similar length.
+        """Return the values ``[n, …]`` of ``compute`` for texts, batched with texts of similar length.
 
         Args:
             lengths: tokens of each text, ``[n]``.
@@ -140,7 +140,7 @@ class RowLimit:
             most_padding: maximum padding of a batch as a share of its other tokens.
         """
         order = sorted(range(len(lengths)), key=lambda index: lengths[index])
-        values = np.zeros(len(lengths))
+        values: list[FloatArray] = []
         first = 0
         while first < len(order):
             # The length of a batch is that of its last text. Size it by a text at or past its end: never too large.
@@ -148,9 +148,9 @@ class RowLimit:
             chosen = order[first : first + min(self.most, at_once(lengths[ahead]))]
             chosen = chosen[: rows_within_padding([lengths[index] for index in chosen], most_padding)]
             with self.halving(len(chosen)):
-                values[chosen] = compute(*([sequence[index] for index in chosen] for sequence in inputs))
+                values.append(compute(*([sequence[index] for index in chosen] for sequence in inputs)))
                 first += len(chosen)
-        return values
+        return np.concatenate(values)[np.argsort(order)] if values else np.zeros(0)
 
 
 class StateBytes(Protocol):
@@ -210,7 +210,7 @@ class PassRows:
 
     def with_logits(self, length: int) -> int:
         """Return the number of texts of ``length`` tokens, with logits at each, that fit in memory; at least 1."""
-        return max(1, self.memory.batch // (LOGIT_BYTES * self.vocabulary * max(length, 1)))
+        return max(1, self.memory.most // (LOGIT_BYTES * self.vocabulary * max(length, 1)))
 
     def _row_bytes(self, states: StateBytes, length: int, read: int, copied: int) -> float:
         """Return the memory of a row in a pass: its state, one layer's copies and activations, and its logits."""

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from leakage_tasks.core.log import log
 from leakage_tasks.targets.attack_thread import ALONE, AttackThread
-from leakage_tasks.targets.batching import PendingRequest, RequestPart, rows_to_serve
+from leakage_tasks.targets.batching import Many, Outcome, rows_to_serve
 
 Result = TypeVar("Result")
 NextAttack = Callable[[int], int | None]
@@ -144,8 +144,8 @@ class _Run(Generic[Result]):
         if len(group) == 1:
             group[0].pending.settle(ALONE)
             return group[0]
-        parts = [attack.pending.whole for attack in group]
-        return self.begin(group[0].number, partial(parts[0].many, [part.request for part in parts]), group)
+        requests = [attack.pending.request for attack in group]
+        return self.begin(group[0].number, partial(group[0].pending.many, requests), group)
 
     def _take_group(self) -> list[AttackThread[Any]]:
         """Remove the next attacks to join: the oldest that wait for company of one kind, as many as fill passes."""
@@ -199,36 +199,26 @@ def _answer(waiting: Sequence[AttackThread[Any]]) -> Iterator[tuple[int, int]]:
 
     The other rows of requests that can be split wait for the next scheduling step.
     """
-    kinds: dict[Hashable, list[tuple[AttackThread[Any], PendingRequest]]] = {}
+    kinds: dict[Hashable, list[AttackThread[Any]]] = {}
     for attack in waiting:
-        kinds.setdefault(attack.pending.kind, []).append((attack, attack.pending))
-    for asking in kinds.values():
-        started, now = time.perf_counter(), rows_to_serve([question for _, question in asking])
-        chosen = [
-            (attack, question, question.part(rows))
-            for (attack, question), rows in zip(asking, now, strict=True)
-            if rows or not question.rows
-        ]
-        _answer_alike([part for _, _, part in chosen])
-        # A part's share of the passes is its share of the time.
-        shares = [part.rows / question.capacity.rows for _, question, part in chosen]
+        kinds.setdefault(attack.pending.kind, []).append(attack)
+    for alike in kinds.values():
+        started, now = time.perf_counter(), rows_to_serve([attack.pending for attack in alike])
+        served = [(attack, rows) for attack, rows in zip(alike, now, strict=True) if rows or not attack.pending.rows]
+        outcomes = _answer_alike(alike[0].pending.many, [attack.pending.part(rows) for attack, rows in served])
+        # A request's share of the passes is its share of the time.
+        shares = [rows / attack.pending.capacity.rows for attack, rows in served]
         seconds, whole = time.perf_counter() - started, sum(shares)
-        for (attack, _, part), share in zip(chosen, shares, strict=True):
-            yield from attack.note(part, seconds * (share / whole if whole else 1 / len(chosen)))
+        for (attack, rows), outcome, share in zip(served, outcomes, shares, strict=True):
+            yield from attack.note(rows, outcome, seconds * (share / whole if whole else 1 / len(served)))
 
 
-def _answer_alike(parts: Sequence[RequestPart]) -> None:
+def _answer_alike(many: Many, requests: Sequence[Any]) -> list[Outcome]:
     """Answer requests of one kind together; if that fails, one by one, so that each error reaches its own attack."""
-    many = parts[0].many
     try:
-        answers = many([part.request for part in parts])
+        return [Outcome(answer) for _, answer in zip(requests, many(requests), strict=True)]
     except Exception as error:
-        if len(parts) == 1:
-            parts[0].error = error
-            return
-        log.debug("%d requests are answered one by one: %s", len(parts), type(error).__name__)
-        for part in parts:
-            _answer_alike([part])
-        return
-    for part, answer in zip(parts, answers, strict=True):
-        part.answer = answer
+        if len(requests) == 1:
+            return [Outcome(None, error)]
+        log.debug("%d requests are answered one by one: %s", len(requests), type(error).__name__)
+    return [outcome for request in requests for outcome in _answer_alike(many, [request])]

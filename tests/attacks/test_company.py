@@ -1,7 +1,5 @@
 """Searches of many canaries advance together, and each comes to what it comes to alone."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.requests import STEP_SPLITTER
+from leakage_tasks.targets.causal.requests import Step
 from leakage_tasks.targets.pass_rows import PassSize
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.causal.models import model_of
@@ -77,13 +75,15 @@ def test_company_changes_no_figure(model, attack, goal):
 def test_questions_answered_in_parts_change_no_figure(attack, goal, monkeypatch):
     joined = []
 
-    def join(step, answers):
+    join = Step.join
+
+    def noted(step, answers):
         joined.append(len(answers))
-        return STEP_SPLITTER.join(step, answers)
+        return join(step, answers)
 
     made = tiny_gpt2(letters())
     alone, _ = run(made, attack, goal, [[canary] for canary in CANARIES])
-    monkeypatch.setattr("leakage_tasks.targets.causal.target.STEP_SPLITTER", replace(STEP_SPLITTER, join=join))
+    monkeypatch.setattr(Step, "join", noted)
     target = CausalTarget(made, letters())
     target.pass_rows.tuned = PassSize(fixed=32)
     met = run_attack(attack, target, CANARIES, goal=goal, budget=400)

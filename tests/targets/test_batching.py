@@ -4,30 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.targets.batching import Capacity, PendingRequest, RequestPart, Splitter, rows_to_serve
+from leakage_tasks.targets.batching import Capacity, Outcome, PendingRequest, rows_to_serve
 
-IN_PARTS = Splitter(lambda asked, rows: asked[rows], lambda asked, answers: [row for each in answers for row in each])
 PASS = 100
 """Rows of a pass."""
 QUESTIONS = st.lists(st.tuples(st.integers(1, 3 * PASS), st.integers(0, 500)), min_size=2, max_size=12)
 
 
-def question(rows: int, before: int = 0, in_parts: Splitter | None = IN_PARTS, row_bytes: int = 0) -> PendingRequest:
+@dataclass(frozen=True)
+class Squares:
+    """A request for the squares of some numbers."""
+
+    numbers: Sequence[int]
+
+    def part(self, rows: slice) -> Squares:
+        return Squares(self.numbers[rows])
+
+    def join(self, answers: Sequence[list[int]]) -> list[int]:
+        return [square for part in answers for square in part]
+
+
+def squares(requests: Sequence[Squares]) -> list[list[int]]:
+    return [[number * number for number in request.numbers] for request in requests]
+
+
+def question(rows: int, before: int = 0, splits: bool = True, row_bytes: int = 0) -> PendingRequest:
     """It asks for the squares of the first numbers."""
-    whole = RequestPart(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows)
-    return PendingRequest("squares", whole, Capacity(PASS, row_bytes, memory=1000), in_parts, before)
+    capacity = Capacity(PASS, row_bytes, memory=1000)
+    return PendingRequest("squares", squares, Squares(range(rows)), rows, capacity, splits, before)
 
 
 def answer(asked: PendingRequest, rows: int) -> None:
     part = asked.part(rows)
-    assert part.rows == rows
-    (part.answer,) = part.many([part.request])
-    asked.note(part)
+    assert len(part.numbers) == rows
+    asked.note(rows, Outcome(*asked.many([part])))
 
 
 @given(QUESTIONS)
@@ -122,19 +138,17 @@ def test_what_was_answered_in_part_comes_first() -> None:
 def test_requests_that_cannot_be_split_are_served_whole_until_their_passes_are_full(
     rows: Sequence[int], now: list[int]
 ) -> None:
-    assert rows_to_serve([question(each, in_parts=None) for each in rows]) == now
+    assert rows_to_serve([question(each, splits=False) for each in rows]) == now
 
 
 def test_requests_that_hold_caches_and_cannot_be_split_are_served_together() -> None:
-    assert rows_to_serve([question(each, in_parts=None, row_bytes=100) for each in (100, 20)]) == [100, 20]
+    assert rows_to_serve([question(each, splits=False, row_bytes=100) for each in (100, 20)]) == [100, 20]
 
 
 def test_an_error_of_a_part_is_that_of_the_question() -> None:
     asked = question(30)
     answer(asked, 10)
-    part = asked.part(10)
-    part.error = ValueError("no room")
-    asked.note(part)
+    asked.note(10, Outcome(None, ValueError("no room")))
     assert asked.answered
     with pytest.raises(ValueError, match="no room"):
         asked.answer()

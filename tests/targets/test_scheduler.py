@@ -2,6 +2,7 @@
 
 import _thread
 import time
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from leakage_tasks.targets import attack_thread
 from leakage_tasks.targets.attack_thread import share_rows, submit, submit_jointly
-from leakage_tasks.targets.batching import Capacity, Splitter
+from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.scheduler import FILLED, JOINT, run_concurrently
 
 SMALL = Capacity(100)
@@ -104,20 +105,31 @@ def test_no_more_attacks_are_begun_than_memory_holds_what_they_keep():
     assert sum(asked_at_once) == 9
 
 
-IN_PARTS = Splitter(lambda asked, rows: (*asked, rows.stop - rows.start), lambda asked, answers: sum(answers))
+@dataclass(frozen=True)
+class Asked:
+    """A request of attack ``number`` for ``rows`` rows; its answer is the number of rows."""
+
+    number: int
+    rows: int
+
+    def part(self, rows):
+        return replace(self, rows=rows.stop - rows.start)
+
+    def join(self, answers):
+        return sum(answers)
 
 
-def rounds_of(rows, in_parts=IN_PARTS, row_bytes=0):
+def rounds_of(rows, splits=True, row_bytes=0):
     """Who has how many rows read together, when attack n asks for ``rows[n]`` in turn, 100 of which fill a pass."""
     seen = []
 
-    def many(asked):
-        seen.append([(n, sum(part) if part else rows[n][turn]) for n, turn, *part in asked])
-        return [each for _, each in seen[-1]]
+    def many(requests):
+        seen.append([(asked.number, asked.rows) for asked in requests])
+        return [asked.rows for asked in requests]
 
     def attack(n):
         capacity = Capacity(100, row_bytes, memory=1000)
-        return lambda: [submit("k", many, (n, turn), size, capacity, in_parts) for turn, size in enumerate(rows[n])]
+        return lambda: [submit("k", many, Asked(n, size), size, capacity, splits) for size in rows[n]]
 
     answers = {each.number: each.result for each in run_concurrently([attack(n) for n in range(len(rows))])}
     assert answers == dict(enumerate(rows))
@@ -137,12 +149,12 @@ def test_less_than_a_pass_is_answered_at_once():
 
 
 def test_requests_that_cannot_be_split_wait_for_the_attacks_that_fill_passes():
-    assert rounds_of([[200, 200], [25, 25]], in_parts=None) == [[(0, 200)], [(0, 200)], [(1, 25)], [(1, 25)]]
+    assert rounds_of([[200, 200], [25, 25]], splits=False) == [[(0, 200)], [(0, 200)], [(1, 25)], [(1, 25)]]
 
 
 def test_requests_that_hold_caches_and_cannot_be_split_advance_together():
     together = [[(0, 100), (1, 25)], [(0, 100), (1, 25)]]
-    assert rounds_of([[100, 100], [25, 25]], in_parts=None, row_bytes=1) == together
+    assert rounds_of([[100, 100], [25, 25]], splits=False, row_bytes=1) == together
 
 
 LEVELS = (1, 1, 10, 37, 44, 47, 10, 24, 28, 29, 10, 66, 117, 135, 134)
@@ -163,17 +175,15 @@ def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly, spl
     requests fill at a time, a pass has ``evenly`` rows, and 0, 44 and 0 % have ended at half of the rows."""
     read, passes, ended_at = [0], [0], []
 
-    def many(asked):
-        passes[0] += -(-sum(asked) // full)
-        return asked
-
-    parts = Splitter(lambda asked, rows: rows.stop - rows.start, lambda asked, answers: sum(answers))
+    def many(requests):
+        rows = [asked.rows for asked in requests]
+        passes[0] += -(-sum(rows) // full)
+        return rows
 
     def attack(n):
         sizes = [rows if rows == 1 else rows * (8 + n % 5) // 10 for rows in LEVELS]
-        in_parts = parts if split else None
         return lambda: [
-            submit(level == 0, many, rows, rows, Capacity(full), in_parts) for level, rows in enumerate(sizes)
+            submit(level == 0, many, Asked(n, rows), rows, Capacity(full), split) for level, rows in enumerate(sizes)
         ]
 
     def on_rows(_, rows):
@@ -189,7 +199,7 @@ def test_rows_are_told_as_they_are_read():
     told = []
 
     def attack(rows):
-        return lambda: submit("k", lambda asked: [0] * len(asked), (), rows, SMALL, IN_PARTS)
+        return lambda: submit("k", lambda asked: [each.rows for each in asked], Asked(0, rows), rows, SMALL, True)
 
     list(run_concurrently([attack(80), attack(60)], on_rows=lambda *told_of: told.append(told_of)))
     assert told == [(0, 80), (1, 20), (1, 40)]

@@ -1,7 +1,6 @@
 """Texts with a common prefix: the prefix is read once, then the rest of each text.
 
-A context, or the text before a secret, is often most of a text. The rest of each text is read in one forward pass, or
-token by token by a model that reads one token at a time after a cached state.
+A context, or the text before a secret, is often most of a text.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ import torch
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.targets.batches import padded, row_bits
-from leakage_tasks.targets.causal.engine import CannotReadMany
 from leakage_tasks.targets.causal.first_passes import Begun, token_bits
-from leakage_tasks.targets.causal.text_rows import TextRows
 
 SAVED, SHARE = 512, 0.5
 """Minimum number of tokens that sharing must save, and minimum share of all tokens; sharing takes an extra pass."""
@@ -72,10 +69,7 @@ def begin(reader: Any, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -
         elif known is None and len(texts) == 1 and len(texts[0]) >= CONTEXT:
             return engine.share(texts[0])
         if known is not None and continues(reader):
-            try:
-                return _begin_after(reader, known, texts)
-            except CannotReadMany:
-                pass
+            return _begin_after(reader, known, texts)
     return engine.begin(texts, sources)
 
 
@@ -101,76 +95,46 @@ def costs_after(reader: Any, rows: Sequence[list[int]], unscored: Sequence[int],
     continue from the shared prefix, or if sharing does not pay off.
     """
     own, longest = [row[shared:] for row in rows], max(map(len, rows)) - shared
-    by_steps = len(rows) >= fewest_worth(reader, shared, longest)
-    if not (continues(reader) or by_steps):
+    if not continues(reader) and len(rows) < fewest_worth(reader, shared, longest):
         return None
     with reader.pass_rows.whole_texts.halving(1):
         begun = begin(reader, [rows[0][:shared]], [None])
     scored = {skipped: float(begun.costs[0][skipped - 1 :].sum()) for skipped in set(unscored)}
-    first = np.array([scored[skipped] for skipped in unscored])
-    if continues(reader):
-        try:
-            return first + _at_once(reader, begun, own, shared)
-        except CannotReadMany:
-            pass
-    return first + _by_steps(reader, begun, own) if by_steps else None
+    return np.array([scored[skipped] for skipped in unscored]) + _costs_of_rest(reader, begun, own, shared)
 
 
-def _at_once(reader: Any, begun: Begun, own: Sequence[list[int]], shared: int) -> FloatArray:
-    """Compute costs in bits ``[n]`` of the tokens ``own`` of each text after the common prefix, in few passes."""
+def _costs_of_rest(reader: Any, begun: Begun, own: Sequence[list[int]], shared: int) -> FloatArray:
+    """Compute costs in bits ``[n]`` of the tokens ``own`` of each text after the common prefix."""
 
     def read(batch: Sequence[list[int]]) -> FloatArray:
         tokens, mask = padded(batch, 0)
-        if tokens.shape[1] == 1:
-            return np.zeros(len(batch))
-        lengths = mask.sum(1).numpy() - 1
-        before = np.repeat(begun.rows.numbers, len(batch))
-        # Texts of one token are read too, since they have no cost after it.
-        logits, _ = reader.engine.go_on(before, tokens[:, :-1].numpy(), np.maximum(lengths, 1), keep=False)
+        before, lengths = np.repeat(begun.rows.numbers, len(batch)), mask.sum(1).numpy() - 1
+        if not continues(reader):
+            return _costs_by_steps(reader, before, tokens.numpy(), lengths)
+        logits, _ = reader.engine.go_on(before, tokens[:, :-1].numpy(), lengths, keep=False)
         with reader.inference():
             return row_bits(logits, tokens[:, 1:].to(logits.device), mask[:, 1:].to(logits.device))
 
-    copied = reader.engine.copied_tokens(begun.rows.numbers)
-
     def fit(length: int) -> int:
-        return int(reader.text_rows(shared + length, length, copied))
+        if continues(reader):
+            return int(reader.text_rows(shared + length, length, copied))
+        return int(reader.step_rows(begun.rows))
 
-    lengths = list(map(len, own))
-    rest = reader.pass_rows.whole_texts.by_length(lengths, fit, read, own, most_padding=reader.most_padding)
-    return _first_costs(reader, begun, own) + rest
-
-
-def _by_steps(reader: Any, begun: Begun, own: Sequence[list[int]]) -> FloatArray:
-    """Compute costs as :func:`_at_once` does, token by token; texts are one row as long as their tokens are equal."""
-    costs, order = _first_costs(reader, begun, own), sorted(range(len(own)), key=own.__getitem__)
-
-    def part(rows: slice) -> None:
-        costs[order[rows]] += _stepped(reader, begun.rows, [own[index] for index in order[rows]])
-
-    reader.pass_rows.limit.parts(len(order), part, reader.step_rows(begun.rows))
-    return costs
-
-
-def _first_costs(reader: Any, begun: Begun, own: Sequence[list[int]]) -> FloatArray:
+    copied = reader.engine.copied_tokens(begun.rows.numbers)
     first, inverse = np.unique([row[0] for row in own], return_inverse=True)
     costs: FloatArray = reader.costs(begun.logits, first)[0, inverse]
+    # Nothing follows a text of one token. Texts in order share most tokens with their neighbours.
+    longer = sorted((index for index, row in enumerate(own) if len(row) > 1), key=own.__getitem__)
+    rows = [own[index] for index in longer]
+    padding = reader.most_padding if continues(reader) else math.inf
+    costs[longer] += reader.pass_rows.whole_texts.by_length(list(map(len, rows)), fit, read, rows, most_padding=padding)
     return costs
 
 
-def _stepped(reader: Any, texts: TextRows, own: Sequence[list[int]]) -> FloatArray:
-    """Compute costs ``[n]`` of all own tokens except the first."""
-    costs, lengths = np.zeros(len(own)), np.array(list(map(len, own)))
-    rows = np.zeros(len(own), dtype=np.int64)
-    for depth in range(int(lengths.max()) - 1):
-        going = np.flatnonzero(lengths > depth + 1)
-        tokens, following = (_column(own, going, index) for index in (depth, depth + 1))
-        pairs, which = np.unique(np.stack([rows[going], tokens]), axis=1, return_inverse=True)
-        columns, index = np.unique(following, return_inverse=True)
-        logits, texts = reader.engine.go_on(texts.numbers[pairs[0]], pairs[1][:, None])
-        rows[going] = which.reshape(-1)
-        costs[going] += reader.costs(logits[:, 0], columns)[which.reshape(-1), index]
+def _costs_by_steps(reader: Any, before: IntArray, tokens: IntArray, lengths: IntArray) -> FloatArray:
+    """Compute costs in bits ``[n]`` of tokens ``[n, 1 + k]`` after the first, of which ``lengths`` ``[n]`` count."""
+    costs = np.zeros(len(tokens))
+    for column, (going, which, logits, _) in enumerate(reader.engine.steps(before, tokens[:, :-1], lengths), 1):
+        columns, index = np.unique(tokens[going, column], return_inverse=True)
+        costs[going] += reader.costs(logits, columns)[which, index]
     return costs
-
-
-def _column(own: Sequence[list[int]], going: IntArray, index: int) -> IntArray:
-    return np.array([own[row][index] for row in going])

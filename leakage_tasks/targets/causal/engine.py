@@ -7,8 +7,9 @@ compared with plain passes over whole texts. If it differs, the engine changes t
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,8 +21,7 @@ from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.log import log
 from leakage_tasks.targets.causal.first_passes import Begun, FirstPasses
 from leakage_tasks.targets.causal.key_values import KeyValueBatch, KeyValueTable, Reading
-from leakage_tasks.targets.causal.own_attention import attending, takes_positions
-from leakage_tasks.targets.causal.shared_context import SharedContext, SharedContextBatch
+from leakage_tasks.targets.causal.shared_context import SharedContext, SharedContextBatch, attending
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.causal.whole_states import WholeStates
 from leakage_tasks.targets.causal.windows import turns_of
@@ -54,10 +54,6 @@ class Kind(NamedTuple):
         return self[:2] == other[:2] and all(mine >= theirs for mine, theirs in zip(self[2:], other[2:], strict=True))
 
 
-class CannotReadMany(Exception):
-    """The model reads only one token at a time after a cached state."""
-
-
 class Engine(FirstPasses):
     """The texts of one model, and the passes of ``reader`` over them."""
 
@@ -70,7 +66,7 @@ class Engine(FirstPasses):
         """The contexts that are stored once, by their numbers in the tree, latest used last."""
         self._numbers = itertools.count(1)
         self._turns = turns_of(reader.model.config, reader.windows)
-        self._positions = takes_positions(reader.stepper)
+        self._positions = _takes_positions(reader.stepper)
         self._proven: list[Kind] = []
 
     @property
@@ -85,11 +81,13 @@ class Engine(FirstPasses):
     ) -> tuple[Tensor, TextRows | None]:
         """Read tokens ``[n, k]``, of which the first ``lengths`` ``[n]`` count, after the texts ``rows`` ``[n]``.
 
-        Returns logits ``[n, k, V]``, and the texts with these tokens if ``keep`` is true. The caller holds ``rows``.
-        Raises CannotReadMany if the model reads one token at a time and k is larger.
+        Returns logits ``[n, k, V]``, and the texts with these tokens if ``keep`` is true. The caller holds ``rows``. A
+        model that reads one token at a time takes k passes.
         """
         lengths = np.full(len(rows), tokens.shape[1]) if lengths is None else lengths
         while True:
+            if tokens.shape[1] > 1 and self.cached and not self.reads_many:
+                return self._one_by_one(rows, tokens, lengths, keep)
             groups = self._groups(rows)
             results = []
             for group in groups:
@@ -99,6 +97,35 @@ class Engine(FirstPasses):
                 results.append(result)
             else:
                 return _together(results, groups)
+
+    def steps(
+        self, rows: IntArray, tokens: IntArray, lengths: IntArray
+    ) -> Iterator[tuple[IntArray, IntArray, Tensor, TextRows]]:
+        """Read tokens as :meth:`go_on` does, one per pass; texts are one row as long as their tokens are equal.
+
+        Yields for each pass the numbers of the texts whose token it reads ``[m]``, their rows in the pass ``[m]``, the
+        logits ``[rows, V]`` and the texts of its rows.
+        """
+        numbers = rows.copy()
+        for column in range(tokens.shape[1]):
+            going = np.flatnonzero(lengths > column)
+            pairs, which = np.unique(np.stack([numbers[going], tokens[going, column]]), axis=1, return_inverse=True)
+            logits, texts = self.go_on(pairs[0], pairs[1][:, None])
+            assert texts is not None
+            numbers[going] = texts.numbers[which.reshape(-1)]
+            yield going, which.reshape(-1), logits[:, 0], texts
+
+    def _one_by_one(
+        self, rows: IntArray, tokens: IntArray, lengths: IntArray, keep: bool
+    ) -> tuple[Tensor, TextRows | None]:
+        numbers, parts, held = rows.copy(), [], []
+        for going, which, logits, texts in self.steps(rows, tokens, lengths):
+            # A text whose tokens have ended gets any logits.
+            row_of = np.zeros(len(rows), dtype=np.int64)
+            row_of[going], numbers[going] = which, texts.numbers[which]
+            parts.append(logits[torch.from_numpy(row_of).to(logits.device)])
+            held.append(texts)
+        return torch.stack(parts, dim=1), self.held(numbers) if keep else None
 
     def _groups(self, rows: IntArray) -> list[IntArray]:
         """Return the indices of the rows of each pass."""
@@ -137,8 +164,6 @@ class Engine(FirstPasses):
             if self._is_plain(result[0], rows, tokens, lengths):
                 self._proven.append(kind)
                 return result
-        except CannotReadMany:
-            raise
         except Exception as error:
             if proven or out_of_memory(error):
                 raise
@@ -157,10 +182,7 @@ class Engine(FirstPasses):
         return sum(length > turn for turn in self._turns)
 
     def _step_aside(self, kind: Kind, rows: IntArray) -> None:
-        """Give up the fastest part of a kind of pass that is wrong, and warn.
-
-        Raises CannotReadMany if that part is reading several tokens.
-        """
+        """Give up the fastest part of a kind of pass that is wrong, and warn."""
         lengths, stepper = self.tree.lengths[rows], self._reader.stepper
         if kind.context:
             self.shares = False
@@ -176,7 +198,6 @@ class Engine(FirstPasses):
             warn_of_slower(stepper, "different source sentences cannot share a forward pass", number)
         elif kind.many:
             self.reads_many = False
-            raise CannotReadMany
         else:
             self.cached = False
             self._contexts.clear()
@@ -187,8 +208,6 @@ class Engine(FirstPasses):
     ) -> tuple[Tensor, TextRows | None]:
         if isinstance(self.table, KeyValueTable):
             return self._attention_pass(self.table, rows, tokens, lengths, keep, kind)
-        if kind.many:
-            raise CannotReadMany
         assert self.table is not None
         reader = self._reader
         with reader.inference():
@@ -266,6 +285,12 @@ class Engine(FirstPasses):
             if len(self._contexts) > CONTEXTS:
                 del self._contexts[next(iter(self._contexts))]
         return begun
+
+
+def _takes_positions(model: Any) -> bool:
+    """Return True if a model's forward pass accepts position ids; adapters pass them on."""
+    whose = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return "position_ids" in inspect.signature(whose.forward).parameters
 
 
 def _together(

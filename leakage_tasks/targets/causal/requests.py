@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.targets.batching import Splitter
 from leakage_tasks.targets.causal.beginnings import begin, costs_after, shared_tokens
 from leakage_tasks.targets.causal.text_rows import TextRows
 
@@ -45,6 +44,10 @@ class Step:
     def part(self, rows: slice) -> Step:
         """Return the step for some of its rows."""
         return replace(self, rows=self.rows[rows], tokens=self.tokens[rows])
+
+    def join(self, answers: Sequence[Reached]) -> Reached:
+        """Join the answers to parts of the step."""
+        return TextRows.joined([texts for texts, _ in answers]), np.concatenate([costs for _, costs in answers])
 
 
 @dataclass(frozen=True)
@@ -169,12 +172,3 @@ def _rows_of(requests: Sequence[Texts]) -> tuple[list[list[int]], list[int]]:
 def _ends(requests: Sequence[Texts]) -> IntArray:
     """Return the end of each request's rows among all rows, except for the last request."""
     return np.cumsum([len(request.rows) for request in requests])[:-1]
-
-
-def _put_together(_: Step, parts: Sequence[Reached]) -> Reached:
-    """Join the results of a step's parts."""
-    return TextRows.joined([texts for texts, _ in parts]), np.concatenate([costs for _, costs in parts])
-
-
-STEP_SPLITTER = Splitter(Step.part, _put_together)
-"""Splits a step so that some of its rows can be answered at a time."""

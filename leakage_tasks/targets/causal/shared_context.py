@@ -1,13 +1,15 @@
 """Attention to a context that all texts of a pass share, stored once and multiplied with all rows in one product.
 
-A custom attention function of transformers normalises the scores for the shared context together with those for each
-row's own tokens. The probabilities equal attention over the whole text (as in Hydragen: Juravsky et al. 2024,
-arXiv:2402.05099, and in cascade inference). Layers with a sliding window attend only to keys inside it.
+A custom attention function, which transformers' models call, normalises the scores for the shared context together
+with those for each row's own tokens. The probabilities equal attention over the whole text (as in Hydragen: Juravsky et
+al. 2024, arXiv:2402.05099, and in cascade inference). Layers with a sliding window attend only to keys inside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +18,28 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.targets.causal.key_values import NOTHING, KeyValueBatch, KeyValueTable, Reading
-from leakage_tasks.targets.causal.own_attention import Scores
+
+NAME = "leakage_shared_prefix"
+ODD = ("head_mask", "position_bias", "alibi")
+"""Arguments of other kinds of attention, which this function does not support."""
+
+_current = threading.local()
+
+
+class NotPlainAttention(Exception):
+    """The model's attention depends on more inputs than this function supports."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Attention scores from products of queries and keys: scaled, then limited to ±``softcap`` (as in Gemma 2)."""
+
+    scaling: float
+    softcap: float | None = None
+
+    def __call__(self, products: Tensor) -> Tensor:
+        """Return the scores of products whose queries are already scaled."""
+        return products if self.softcap is None else (products / self.softcap).tanh() * self.softcap
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +60,7 @@ class SharedContext:
 
 
 class SharedContextBatch(KeyValueBatch):
-    """Rows of a pass over texts after one shared context; implements ``Attends``.
+    """Rows of a pass over texts after one shared context.
 
     ``windows`` are the layers' sliding windows (:func:`~leakage_tasks.targets.causal.windows.windows_of`).
     """
@@ -55,7 +78,11 @@ class SharedContextBatch(KeyValueBatch):
         return self._windows[self.layer] if self._windows else None
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scores: Scores, sinks: Tensor | None = None) -> Tensor:
-        """Compute attention as ``Attends`` says; ``key`` and ``value`` ``[n, H, K, D]`` are of the own tokens."""
+        """Return attention outputs ``[n, width, heads, D]`` for queries ``[n, heads, width, D]``.
+
+        ``key`` and ``value`` ``[n, H, K, D]`` are of the own tokens. ``sinks`` ``[heads]`` are scores of attention
+        sinks, which have no value (as in gpt-oss).
+        """
         before, own_mask = self._visible(key.device)
         # Query heads that share a key head are adjacent.
         queries = query.reshape(len(key), key.shape[1], -1, query.shape[-1]) * scores.scaling
@@ -110,3 +137,43 @@ def _products(left: Tensor, right: Tensor) -> Tensor:
     rows, heads, group, width = left.shape
     flat = left.permute(1, 0, 2, 3).reshape(heads, rows * group, width)
     return (flat @ right).reshape(heads, rows, group, -1).permute(1, 0, 2, 3)
+
+
+def _attention(
+    _: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, scaling: float | None = None, **rest: Any
+) -> tuple[Tensor, None]:
+    """Compute attention with transformers' interface, for the batch that is being read."""
+    odd = [name for name in (*ODD, *_current.unheard) if rest.get(name) is not None]
+    batch: SharedContextBatch = _current.batch
+    # A sliding window that is missing in the configuration, or applied by a mask, would be ignored.
+    odd += ["sliding_window"] if rest.get("sliding_window") != batch.window else []
+    if odd or attention_mask is not None or query.shape[2] != batch.width:
+        raise NotPlainAttention(", ".join(odd) or "masked")
+    scores = Scores(query.shape[-1] ** -0.5 if scaling is None else scaling, rest.get("softcap"))
+    return batch.attend(query, key, value, scores, rest.get("s_aux")), None
+
+
+@contextlib.contextmanager
+def attending(model: Any, batch: SharedContextBatch) -> Iterator[None]:
+    """Use the attention of ``batch`` in ``model`` within the block."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    ALL_ATTENTION_FUNCTIONS.register(NAME, _attention)
+    configs = {id(config): config for config in map(_config_of, model.modules()) if config is not None}
+    before = [(config, config._attn_implementation) for config in configs.values()]
+    _current.batch = batch
+    # PyTorch's SDPA receives these arguments and ignores them.
+    _current.unheard = ("softcap", "s_aux") if any(usual == "sdpa" for _, usual in before) else ()
+    try:
+        for config, _ in before:
+            config._attn_implementation_internal = NAME
+        yield
+    finally:
+        for config, implementation in before:
+            config._attn_implementation_internal = implementation
+        _current.batch = None
+
+
+def _config_of(module: Any) -> Any:
+    config = getattr(module, "config", None)
+    return config if hasattr(config, "_attn_implementation_internal") else None

@@ -19,7 +19,7 @@ from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.causal.beginnings import continues, fewest_worth, worth_sharing
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.reader import CausalReader
-from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Start, Step, Texts, extend_all, score_all, start_all
+from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.embedded_tokens import EmbeddedTokens
 from leakage_tasks.targets.memory import LOGIT_BYTES, check_one_row
@@ -110,9 +110,9 @@ class CausalTarget(CausalReader):
     def extend(self, texts: TextRows, tokens: IntArray, columns: IntArray) -> tuple[TextRows, FloatArray]:
         capacity = Capacity(self.step_rows(texts), self.engine.row_bytes, self.states.most)
         # Attacks whose texts share a pass only at equal lengths advance together.
-        in_parts = STEP_SPLITTER if self.engine.mixes_lengths else None
+        splits = self.engine.mixes_lengths
         step, kind = Step(self, texts, tokens, columns), ("extend", *self.model_key)
-        return submit(kind, extend_all, step, len(tokens), capacity, in_parts)
+        return submit(kind, extend_all, step, len(tokens), capacity, splits)
 
     def step_rows(self, texts: TextRows) -> int:
         """Return the maximum number of rows of one pass that continues ``texts``."""

@@ -17,10 +17,10 @@ from leakage_tasks.core.log import log
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
-from leakage_tasks.targets.causal.engine import CannotReadMany, Engine, Kind
+from leakage_tasks.targets.causal.engine import Engine, Kind
 from leakage_tasks.targets.causal.first_passes import CHECKED
 from leakage_tasks.targets.causal.key_values import KeyValueBatch, Reading
-from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Step, extend_all
+from leakage_tasks.targets.causal.requests import Step, extend_all
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.causal.whole_states import WholeStates
 from leakage_tasks.targets.pass_rows import PassSize
@@ -39,12 +39,12 @@ def one_by_one(steps: Sequence[Step]) -> list[Any]:
 
 def in_parts(steps: Sequence[Step]) -> list[Any]:
     """Answer the first two rows of all steps together, then the rest of each."""
-    first, rest = ([STEP_SPLITTER.cut(step, rows) for step in steps] for rows in (slice(0, 2), slice(2, None)))
+    first, rest = ([step.part(rows) for step in steps] for rows in (slice(0, 2), slice(2, None)))
     left = [index for index, step in enumerate(rest) if len(step.tokens)]
     answers = [[answer] for answer in extend_all(first)]
     for index, answer in zip(left, one_by_one([rest[index] for index in left]), strict=True):
         answers[index].append(answer)
-    return [STEP_SPLITTER.join(step, parts) for step, parts in zip(steps, answers, strict=True)]
+    return [step.join(parts) for step, parts in zip(steps, answers, strict=True)]
 
 
 def stepped(target: CausalTarget, depths: Sequence[int], answered: Callable[..., Any] = extend_all) -> Stepped:
@@ -207,8 +207,13 @@ def test_a_wrong_pass_over_several_tokens_is_found(wrong: str, monkeypatch: pyte
     target = target_of("gpt2")
     text = target.start(target.encode([BEFORE[0]])[0], COLUMNS)[0]
     for _ in range(2):
-        with pytest.raises(CannotReadMany):
-            target.engine.go_on(text.numbers, np.array([[5, 6, 7]]))
+        logits, texts = target.engine.go_on(text.numbers, np.array([[5, 6, 7]]))
+        steps, step = [], text
+        for token in (5, 6, 7):
+            after, step = target.engine.go_on(step.numbers, np.array([[token]]))
+            steps.append(after)
+        assert torch.allclose(logits, torch.cat(steps, dim=1), atol=1e-5)
+        assert target.engine.tree.read_tokens(texts.numbers[0]) == target.engine.tree.read_tokens(step.numbers[0])
     assert not target.engine.reads_many
     check("gpt2", target)
 

@@ -12,7 +12,7 @@ import torch
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.engine import Engine
-from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Start, Step, extend_all, start_all
+from leakage_tasks.targets.causal.requests import Start, Step, extend_all, start_all
 from tests.oracles import letters
 from tests.targets.causal.models import ATTENTION, COLUMNS, MODELS, V, bits_after, model_of, next_costs, target_of
 
@@ -127,8 +127,8 @@ def test_a_step_is_split_and_joined_in_order() -> None:
     text = target.start(target.encode(["the pin"])[0], COLUMNS)[0]
     step = Step(target, text[np.zeros(7, dtype=np.int64)], np.arange(5, 12), COLUMNS)
     (whole,) = extend_all([step])
-    parts = [STEP_SPLITTER.cut(step, part) for part in (slice(0, 2), slice(2, 3), slice(3, 7))]
-    texts, costs = STEP_SPLITTER.join(step, [extend_all([part])[0] for part in parts])
+    parts = [step.part(part) for part in (slice(0, 2), slice(2, 3), slice(3, 7))]
+    texts, costs = step.join([extend_all([part])[0] for part in parts])
     assert np.abs(costs - whole[1]).max() < 1e-4
     assert [target.engine.tree.read_tokens(row) for row in texts.numbers] == [
         target.engine.tree.read_tokens(row) for row in whole[0].numbers

@@ -21,9 +21,15 @@ from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.beginnings import CONTEXT
 from leakage_tasks.targets.causal.engine import CONTEXTS, Engine
 from leakage_tasks.targets.causal.key_values import NOTHING, KeyValueBatch, Reading
-from leakage_tasks.targets.causal.own_attention import NAME, NotPlainAttention, Scores, attending
 from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
-from leakage_tasks.targets.causal.shared_context import SharedContext, SharedContextBatch
+from leakage_tasks.targets.causal.shared_context import (
+    NAME,
+    NotPlainAttention,
+    Scores,
+    SharedContext,
+    SharedContextBatch,
+    attending,
+)
 from leakage_tasks.targets.causal.text_rows import TextRows
 from tests.oracles import letters
 from tests.targets.causal.models import COLUMNS, SHARING, V, bits_after, model_of, next_costs, target_of

@@ -109,13 +109,13 @@ def test_texts_of_several_lengths_are_read_together_where_padding_does_not_count
     assert seen[-1][0] == len(TEXTS)
 
 
-def test_what_padding_does_is_found_out_with_a_row_and_a_pass_more_once(target, monkeypatch):
+def test_what_padding_does_is_found_out_with_two_rows_more_once(target, monkeypatch):
     seen, logits = [], target._logits
     monkeypatch.setattr(target, "most_padding", math.inf)
     monkeypatch.setattr(target, "_logits", lambda ids, mask: [seen.append(len(ids)), logits(ids, mask)][1])
     for _ in range(2):
         target.label_costs(target.encode(TEXTS))
-    assert (len(seen), sum(seen)) == (3, 2 * len(TEXTS) + 1)
+    assert (len(seen), sum(seen)) == (4, 2 * len(TEXTS) + 2)
 
 
 def test_gradients_are_those_of_the_embeddings_read(target):
