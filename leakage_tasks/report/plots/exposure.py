@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.style import (
+    WHOLE,
     Entry,
     bound_entry,
     colour,
@@ -115,7 +116,7 @@ def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number:
     lines: dict[str, list[EpochExposure]] = {}
     for point in points:
         lines.setdefault(point.canary, []).append(point)
-    heavy: dict[str, Any] = {"marker": marker(number), "markersize": 5, "linewidth": 1.8, "zorder": 3}
+    heavy: dict[str, Any] = {"marker": marker(number), "markersize": 5, "linewidth": 1.8, "zorder": 3, **WHOLE}
     thin = {
         "marker": ".",
         "markersize": 2,

@@ -104,6 +104,5 @@ def _draw(axes: Axes, curve: PrefixCurve, number: int, shift: float) -> style.En
     ]
     look: dict[str, Any] = {"color": style.colour(number), "marker": style.marker(number), "capsize": 3}
     drawn = axes.errorbar(places, values, yerr=reach, linestyle=style.line(number), linewidth=1.8, **look)
-    # The axis begins at 0 and would cut markers there in half.
-    drawn.lines[0].set_clip_on(False)
+    drawn.lines[0].set(**style.WHOLE)
     return drawn.lines[0], style.plain(curve.name)

@@ -14,7 +14,7 @@ from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.extraction import extracted
 from leakage_tasks.report.plots.exposure import exposure_axis
-from leakage_tasks.report.plots.style import QUIET, Entry, colour, legend_below, marker, new_figure, plain, tidy
+from leakage_tasks.report.plots.style import QUIET, WHOLE, Entry, colour, legend_below, marker, new_figure, plain, tidy
 from leakage_tasks.stats.intervals import clopper_pearson
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def _draw_group(
         positions = [middle - width * LEFT + jitter for jitter, _ in dots]
         look: dict[str, Any] = {"facecolors": "none"} if bound else {"edgecolors": "none"}
         look["edgecolors" if bound else "facecolors"] = colour(number)
-        axes.scatter(positions, [bits for _, bits in dots], marker=marker(number), s=22, alpha=alpha, zorder=2, **look)
+        look |= {"marker": marker(number), "s": 22, "alpha": alpha, **WHOLE}
+        axes.scatter(positions, [bits for _, bits in dots], zorder=2, **look)
     mean, least = fmean(point.exposure for point in points), any(point.bound for point in points)
     _summary(axes, middle + width * RIGHT, mean, _exposure_ends(points), number, least)
 
@@ -165,7 +166,7 @@ def _summary(
 def _large_mark(number: int) -> dict[str, Any]:
     """Return the style arguments of large marks."""
     rim = {"markersize": 9, "markeredgecolor": "black", "markeredgewidth": 1.2, "linestyle": "none"}
-    return {"marker": marker(number), "color": colour(number), **rim}
+    return {"marker": marker(number), "color": colour(number), **rim, **WHOLE}
 
 
 def _legend_keys(axes: Axes, runs: Sequence[RunByRepetitions]) -> list[Entry]:

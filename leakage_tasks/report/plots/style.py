@@ -33,6 +33,9 @@ SMALL = 9.0
 """Size in points of the smallest letters."""
 LONGEST = 48
 """Maximum number of characters of a name in a plot."""
+WHOLE: Any = {"clip_on": False, "in_layout": False}
+"""Style arguments of marks at the end of an axis, which would otherwise cut them in half. The layout ignores them,
+because marks of a legend have no position."""
 _RESOLUTION = 150
 _SPACES = re.compile(rb"\s*\n\s*")
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "lm-eval-leakage"}
@@ -114,7 +117,7 @@ def plain(name: str) -> str:
 
 def hollow(color: Any, **look: Any) -> dict[str, Any]:
     """Return the style arguments of a mark for a lower bound: hollow, without a line."""
-    return {**look, "color": color, "linestyle": "none", "markerfacecolor": "white", "zorder": 4}
+    return {**look, "color": color, "linestyle": "none", "markerfacecolor": "white", "zorder": 4, **WHOLE}
 
 
 def bound_entry(axes: Axes) -> Entry:

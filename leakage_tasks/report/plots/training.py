@@ -11,6 +11,7 @@ from leakage_tasks.report.plots.exposure import chance_levels
 from leakage_tasks.report.plots.style import (
     DASHED,
     QUIET,
+    WHOLE,
     Entry,
     bound_entry,
     colour,
@@ -96,7 +97,8 @@ def _draw_exposures(axes: Axes, curves: TrainingCurves) -> list[Entry]:
 
 
 def _draw_line(axes: Axes, points: Sequence[Point], look: dict[str, Any]) -> Any:
-    return axes.plot(*_columns(points), linewidth=1.8, markersize=5, markevery=_stride(points), zorder=3, **look)[0]
+    look = {**look, **WHOLE, "markersize": 5, "markevery": _stride(points)}
+    return axes.plot(*_columns(points), linewidth=1.8, zorder=3, **look)[0]
 
 
 def _stride(points: Sequence[Point]) -> int:

@@ -52,6 +52,19 @@ def test_every_canary_is_a_point_at_its_exposure_within_its_group():
     assert sorted((round(place), value) for place, value in found) == expected
 
 
+def test_a_canary_of_0_bits_is_drawn_whole():
+    figure = draw_repetitions([run()])
+    axes = figure.axes[0]
+    dots = [dots for dots in axes.collections if isinstance(dots, PathCollection)]
+    averages = [line for line in axes.lines if line.get_marker() == "o" and len(line.get_xdata())]
+    assert len(dots) == 6
+    assert len(averages) == 3
+    assert not any(mark.get_clip_on() for mark in (*dots, *averages))
+    # Marks of the legend, which have no position, do not shrink the panel.
+    figure.draw_without_rendering()
+    assert axes.get_position().width > 0.3
+
+
 def test_each_group_has_its_mean_and_too_few_canaries_no_interval():
     axes = draw_repetitions([run()]).axes[0]
     assert means(axes) == {0: [pytest.approx(1.4)], 1: [5.0], 2: [20.0]}

@@ -85,6 +85,11 @@ def test_the_same_run_is_the_same_file(tmp_path, kind):
     assert one == again != other
 
 
+def test_a_mark_at_0_bits_is_drawn_whole():
+    marks = [line for line in draw_training(RUN).axes[1].lines if line.get_marker() != "None"]
+    assert [line.get_clip_on() for line in marks] == [False] * 3
+
+
 def test_lower_bounds_are_hollow_and_the_legend_says_so():
     figure = draw_training(dataclasses.replace(RUN, bounds={10: [2, 3]}))
     marks = [line for line in figure.axes[1].lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
