@@ -55,7 +55,8 @@ def ends_of(steps: Steps, pools: int) -> FloatArray:
     low, lower, upper = _binned(steps)
     cells, size = steps.last * (BINS + 1) + low, pools * (BINS + 1)
     weights = np.bincount(cells, lower, size) + np.bincount(cells + 1, upper, size)
-    ends: FloatArray = weights.reshape(pools, BINS + 1)[:, :-1].cumsum(axis=1)
+    # NumPy counts without any step are integers.
+    ends: FloatArray = weights.reshape(pools, BINS + 1)[:, :-1].cumsum(axis=1, dtype=np.float64)
     return ends
 
 
@@ -66,11 +67,10 @@ def completions_of(steps: Steps, below: FloatArray) -> FloatArray:
     not decrease with the cost. A cost between two bins counts partly for each of the two. Only the columns between the
     lowest and the highest total cost are computed, which are often few; the columns after them are equal.
     """
-    made = np.zeros_like(below)
     if not len(steps):
-        return made
+        return np.zeros_like(below)
     pools, (low, lower, upper) = len(below), _binned(steps)
-    first = int(below.any(axis=0).argmax() + low.min())
+    first = int(below.max(axis=0).astype(bool).argmax() + low.min())
     constant = int((below == below[:, -1:]).all(axis=0).argmax() + low.max()) + 1
     columns = slice(min(first, BINS - 1), min(constant + 1, BINS))
     ends, each = np.searchsorted(steps.last, np.arange(pools + 1)), np.arange(len(steps))
@@ -78,7 +78,9 @@ def completions_of(steps: Steps, below: FloatArray) -> FloatArray:
     weights = np.concatenate([lower, upper]), np.concatenate([each, each]), rows
     spread = sparse.csr_array(weights, shape=(2 * pools, len(steps)))
     shifted = spread @ _shifted(below, steps.last_after, low, columns)
-    made[:, columns] = shifted[:pools, 1:] + shifted[pools:, :-1]
+    made = np.empty_like(below)
+    made[:, : columns.start] = 0
+    np.add(shifted[:pools, 1:], shifted[pools:, :-1], out=made[:, columns])
     made[:, columns.stop :] = made[:, columns.stop - 1 : columns.stop]
     return made
 
@@ -109,11 +111,13 @@ def _shifted(values: FloatArray, rows: IntArray, shifts: IntArray, columns: slic
 
     A shift adds a cost to a whole row. The result ``[rows, 1 + columns]`` begins with the bin below the ``columns``.
     """
-    padded = np.concatenate([np.zeros_like(values), values], axis=1)
-    shape, strides = (len(values), BINS, columns.stop - columns.start + 1), (*padded.strides, padded.itemsize)
+    least, most = int(shifts.min()), int(shifts.max())
+    first, width = columns.start - 1 - most, columns.stop - columns.start + 1
+    padded = np.zeros((len(values), columns.stop - least - first))
+    padded[:, max(-first, 0) :] = values[:, max(first, 0) : columns.stop - least]
     # NumPy's functions for windows take longer than the selection.
-    windows = np.ndarray(shape, padded.dtype, padded, columns.start * padded.itemsize, strides)
-    shifted: FloatArray = windows[rows, BINS - 1 - shifts]
+    shape, strides = (len(values), most - least + 1, width), (*padded.strides, padded.itemsize)
+    shifted: FloatArray = np.ndarray(shape, padded.dtype, padded, 0, strides)[rows, most - shifts]
     return shifted
 
 

@@ -267,13 +267,15 @@ class Lookahead:
     def _combined(self, kind: int, seen: Mapping[int, Steps]) -> FloatArray:
         """Return the expected number of completions of one kind, from its records and the kinds with fewer tokens to
         come."""
-        completions = np.zeros((self._pools, BINS))
-        for after, steps in sorted(seen.items()):
-            completions += ends_of(steps, self._pools) if after == END else completions_of(steps, self._below(after))
+        parts = [
+            ends_of(steps, self._pools) if after == END else completions_of(steps, self._below(after))
+            for after, steps in sorted(seen.items())
+        ]
+        completions = sum(parts[1:], parts[0]) if parts else np.zeros((self._pools, BINS))
         by_tree, nodes = completions.reshape(-1, self._tokens, BINS), self._nodes[kind].reshape(-1, self._tokens)
         pooled = by_tree.sum(axis=1) / np.maximum(nodes.sum(axis=1), 1e-300)[:, None]
         by_tree += PRIOR * pooled[:, None]
-        by_tree /= (nodes + PRIOR)[:, :, None]
+        by_tree *= 1 / (nodes + PRIOR)[:, :, None]
         if not self._known[kind].all():
             unknown = ~self._known[kind]
             by_tree[unknown] = self._below(kind).reshape(by_tree.shape)[unknown]
