@@ -1,9 +1,9 @@
 """The rank of a secret within a budget: by random descents if they are enough, else by a thinned tree.
 
 This module decides how many draws to make, and what to do if they are too few. Pilot draws decide whether to count,
-which proposals to use, how many draws to make and which nodes the tree keeps; they never enter the estimate. Draws
-whose number is fixed need no pilots. The estimate may be evaluated three times, with fixed multiples of the first
-number of draws. The levels of the intervals together keep the error rate at 5 %. If a large budget pays for a second
+which proposals to use, how many draws to make and which nodes the tree keeps; they never enter the estimate, which may
+then be evaluated three times, with fixed multiples of the first number of draws. Draws without pilots are evaluated at
+fixed numbers. The levels of the intervals together keep the error rate at 5 %. If a large budget pays for a second
 thinned tree, or if whole texts are scored in the end, another evaluation adds 1 or 5 %.
 """
 
@@ -43,8 +43,10 @@ PILOT = 48
 """Maximum number of draws of each pilot."""
 LEAST = 64
 """Minimum number of draws. With fewer draws, scoring whole texts (one sequence each) is more precise."""
-WITHOUT_PILOTS = ((LEAST, 0.97), (192, 0.99), (576, 0.99))
-"""Numbers of draws and levels of the evaluations without pilots; together their error rate is at most 5 %."""
+WITHOUT_PILOTS = (LEAST, 96, 144, 224, 336, 512, 768)
+"""Total numbers of draws at which the estimate without pilots is evaluated."""
+LEVEL_WITHOUT_PILOTS = 0.9885
+"""Level of each of these intervals, which hold together with 95 % (Pocock 1977)."""
 MOST = 200_000
 LEAST_PILOT_SIZE = 8.0
 """If a pilot's effective sample size is smaller, a few draws dominate it."""
@@ -110,11 +112,12 @@ class RankEstimate:
         size, mixture = self._explorer.space.size, learned_mixture(self._lookahead)
         before = self._explorer.calls
         draws = self._draw(LEAST, "first", mixture, self._lookahead)
-        for (number, level), (after, next_level) in pairwise((*WITHOUT_PILOTS, (0, 0.5))):
+        level, most = LEVEL_WITHOUT_PILOTS, WITHOUT_PILOTS[-1]
+        for number, after in pairwise((*WITHOUT_PILOTS, 0)):
             if self._is_precise(draws, level):
                 return summary(draws, level, size)
             more = after - number
-            if draws_needed(draws, self._precision, next_level) > after or more > self._affordable:
+            if number == most or draws_needed(draws, self._precision, level) > most or more > self._affordable:
                 break
             draws += self._draw(more, str(after), mixture, self._lookahead)
         self._lookahead.settle()

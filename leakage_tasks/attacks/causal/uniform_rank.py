@@ -1,8 +1,8 @@
 """The rank of a secret from uniform random fillings, if these suffice: the usual case of a control.
 
-A few first draws teach a prediction. New draws enter the estimate, which is evaluated at fixed numbers of draws
-(:data:`LOOKS`) until it is precise. No number depends on a draw, so each evaluation has a valid interval, and together
-their error rate is 5 %. Draws that were evaluated stay in the estimate.
+The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until it is precise. No number depends on a draw, so
+each evaluation has a valid interval, and together their error rate is 5 %. Draws that were evaluated stay in the
+estimate. Each draw is predicted by others, so no draws are spent on a prediction alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.group_shares import learned_draws
+from leakage_tasks.attacks.causal.group_shares import LearnedDraws, learned_draws
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.proposals import Power, ProposalMixture
@@ -30,12 +30,10 @@ from leakage_tasks.stats.share_interval import share_interval
 
 RANDOM_FILLINGS = ProposalMixture((Power(0.0),), (1,))
 """All draws are random fillings; the proposal is not used."""
-FIRST = 8
-"""Number of groups of draws that only teach the prediction."""
-LOOKS = (12, 20, 32, 52, 84, 136, 220)
+LOOKS = (20, 32, 52, 84, 136, 220)
 """Total numbers of groups at which the estimate is evaluated; if more are needed, other proposals need fewer rows."""
-LEVEL = 0.9894
-"""Level of the interval at each of :data:`LOOKS`. All seven hold together with 95 %, since means of the first n_i and
+LEVEL = 0.988
+"""Level of the interval at each of :data:`LOOKS`. All six hold together with 95 %, since means of the first n_i and
 n_j of equal draws have the correlation √(n_i / n_j) (Pocock 1977); it is higher if the variance of draws decreases."""
 SURE = 32
 """Number of groups that are drawn before other proposals are considered."""
@@ -152,15 +150,14 @@ class UniformRank:
 
     def result(self) -> AttackResult | None:
         """Return the finding's fields about the rank; None if uniform draws are too few or too imprecise."""
-        if not self._explorer.grows or self._affordable < FIRST + LOOKS[0]:
+        if not self._explorer.grows or self._affordable < LOOKS[0]:
             return None
-        self._first_draws()
-        draws = self._draws(LOOKS[0], 1)
-        for stream, (number, after) in enumerate(pairwise((*LOOKS, 0)), start=2):
+        draws = self._first_draws()
+        for stream, (number, after) in enumerate(pairwise((*LOOKS, 0)), start=1):
             low, high = self._ends(draws)
             if math.log2(high / low) / 2 <= self._precision:
                 return self._summary(draws)
-            # The first draws vary more than later draws, whose prediction has learned from them.
+            # The first draws vary more than later draws, whose prediction has learned from more draws.
             likely = number < SURE or any(draws.suffices(later, self._precision) for later in LOOKS if later > number)
             if not likely or after - number > self._affordable:
                 break
@@ -176,7 +173,7 @@ class UniformRank:
         # Draws that share nodes or end early leave budget for more draws.
         number = self._affordable_texts if getattr(self._explorer.target, "cached", True) else 0
         while number and len(parts) < ROUNDS:
-            parts.append(self._random_fillings(number, len(LOOKS) + 1 + len(parts)))
+            parts.append(self._random_fillings(number, len(LOOKS) + len(parts)))
             number = self._affordable_texts
         if not parts:
             return None
@@ -185,19 +182,20 @@ class UniformRank:
         hits, fewest, most = (sum(int(end.values.sum()) for end in ends) for ends in zip(*every, strict=True))
         return share_of_sample(hits, draws, self._explorer.space.size, (fewest, most))
 
-    def _first_draws(self) -> None:
-        """Make the first draws, and learn from them."""
+    def _first_draws(self) -> Shares:
+        """Make the draws of the first look, which no earlier draws steer, and learn from them."""
         explorer, groups = self._explorer, self._groups
-        if groups is None:
-            fillings: list[Visit] = []
-            self._read_fillings(FIRST, 0, lambda visit: fillings.append(_without_memory(visit)))
-            for filling in fillings:
-                self.lookahead.learn_from(explorer, filling.nodes, filling.at)
-            self.lookahead.settle()
-            self.reached_ends = self._reaches_ends(fillings)
-            return
-        made = learned_draws(explorer, self._request(groups, FIRST, 0), self.lookahead)
-        self.lookahead, self.reached_ends = made.lookahead, made.reached_ends >= FIRST // 4
+        if groups is not None:
+            made = learned_draws(explorer, self._request(groups, LOOKS[0], 0), self.lookahead)
+            self.reached_ends = made.reached_ends >= LOOKS[0] // 4
+            return self._shares(made)
+        fillings: list[Visit] = []
+        shares = self._random_fillings(LOOKS[0], 0, lambda visit: fillings.append(_without_memory(visit)))
+        for filling in fillings:
+            self.lookahead.learn_from(explorer, filling.nodes, filling.at)
+        self.lookahead.settle()
+        self.reached_ends = self._reaches_ends(fillings)
+        return shares
 
     def _draws(self, number: int, stream: int) -> Shares:
         """Make new draws that enter the estimate."""
@@ -205,7 +203,10 @@ class UniformRank:
         if groups is None:
             return self._random_fillings(number, stream)
         request = dataclasses.replace(self._request(groups, number, stream), steering=self.lookahead)
-        made = learned_draws(self._explorer, request, self.lookahead)
+        return self._shares(learned_draws(self._explorer, request, self.lookahead))
+
+    def _shares(self, made: LearnedDraws) -> Shares:
+        """Return the estimates of draws, and keep the lookahead that has learned from these."""
         self.lookahead = made.lookahead
         first, *ends = (
             Shares(row, met, binary=False) for row, met in zip(made.values, made.seen.tolist(), strict=True)
@@ -215,16 +216,17 @@ class UniformRank:
     def _request(self, groups: Groups, number: int, stream: int) -> GroupRequest:
         return GroupRequest(groups, number, f"{self._seed}:{stream}", self._bounds, self._secret)
 
-    def _read_fillings(self, number: int, stream: int, see: Callable[[Visit], object]) -> None:
-        """Read the paths of random fillings whose chances are not known at each node."""
+    def _random_fillings(self, number: int, stream: int, see: Callable[[Visit], object] = lambda visit: None) -> Shares:
+        """Make random fillings, whose chances are not known at each node; ``see`` gets each visit."""
+        hits = RandomFillings(self._explorer, self._secret, self._bounds, number)
+
+        def add(visit: Visit) -> None:
+            hits.add(visit)
+            see(visit)
+
         bound = self._explorer.cut(max(self._bounds))
         seed = f"{self._seed}:{stream}"
-        descend(self._explorer, range(number), seed, see, bound=bound, mixture=RANDOM_FILLINGS)
-
-    def _random_fillings(self, number: int, stream: int) -> Shares:
-        """Make random fillings that enter the estimate."""
-        hits = RandomFillings(self._explorer, self._secret, self._bounds, number)
-        self._read_fillings(number, stream, hits.add)
+        descend(self._explorer, range(number), seed, add, bound=bound, mixture=RANDOM_FILLINGS)
         return hits.shares()
 
     def _reaches_ends(self, visits: Iterable[Visit]) -> bool:
@@ -234,7 +236,7 @@ class UniformRank:
             children, last = self._explorer.children(visit.nodes), np.zeros(len(visit.nodes), dtype=bool)
             last[children.parents[self._explorer.paths.ends(children.states)]] = True
             reached |= set(visit.who[last[visit.at]].tolist())
-        return len(reached) >= FIRST // 4
+        return len(reached) >= LOOKS[0] // 4
 
     def _ends(self, draws: Shares) -> tuple[float, float]:
         """Return the ends of the rank's interval. Fillings that were reached exist for certain."""

@@ -15,7 +15,7 @@ from leakage_tasks.attacks.causal.group_shares import LearnedDraws, learned_draw
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.rank_draws import LEVELS
-from leakage_tasks.attacks.causal.rank_estimate import WITHOUT_PILOTS
+from leakage_tasks.attacks.causal.rank_estimate import LEVEL_WITHOUT_PILOTS, WITHOUT_PILOTS
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.causal.uniform_draws import GROUP, GroupDraws, GroupRequest, Groups, read_groups
@@ -80,7 +80,11 @@ def test_the_draws_of_a_group_share_a_beginning_and_one_reads_the_rest():
 
 @pytest.mark.parametrize(
     "evaluations",
-    [[(number, LEVEL) for number in LOOKS], list(zip((1, 2, 4), LEVELS, strict=True)), WITHOUT_PILOTS],
+    [
+        [(number, LEVEL) for number in LOOKS],
+        list(zip((1, 2, 4), LEVELS, strict=True)),
+        [(number, LEVEL_WITHOUT_PILOTS) for number in WITHOUT_PILOTS],
+    ],
     ids=["uniform", "with pilots", "without pilots"],
 )
 def test_the_intervals_at_all_evaluations_hold_together(evaluations):
