@@ -116,12 +116,12 @@ class RankEstimate:
         for number, after in pairwise((*WITHOUT_PILOTS, 0)):
             if self._is_precise(draws, level):
                 return summary(draws, level, size)
-            more = after - number
-            if number == most or draws_needed(draws, self._precision, level) > most or more > self._affordable:
+            self._calls_a_draw = (self._explorer.calls - before) / number
+            more, reached = after - number, min(most, number + self._likely_affordable)
+            if number == most or draws_needed(draws, self._precision, level) > reached or more > self._affordable:
                 break
             draws += self._draw(more, str(after), mixture, self._lookahead)
         self._lookahead.settle()
-        self._calls_a_draw = (self._explorer.calls - before) / len(draws.others)
         self._is_taught = draws.effective >= LEAST_PILOT_SIZE
         self._pilots = [draws]
         return None
@@ -147,7 +147,7 @@ class RankEstimate:
         if not self._is_taught:
             self.make_pilots()
         if self._likely_affordable < LEAST:
-            return None
+            return self._without_more()
         wanted, hard = (
             draws_needed(self._pilots[-1], self._precision, LEVELS[0]),
             self._pilots[-1].effective < LEAST_PILOT_SIZE,
@@ -162,6 +162,12 @@ class RankEstimate:
         if hard or draws.effective < LEAST_EFFECTIVE:
             return self._estimate_by_tree(summary(draws, LEVELS[0], size))
         return self._with_more_draws(draws)
+
+    def _without_more(self) -> AttackResult | None:
+        """Return the estimate of the draws without pilots, whose intervals hold at every number of draws, if any."""
+        if not self._is_taught or self._pilots[-1].effective < LEAST_EFFECTIVE:
+            return None
+        return summary(self._pilots[-1], LEVEL_WITHOUT_PILOTS, self._explorer.space.size)
 
     def _with_more_draws(self, draws: RankDraws) -> AttackResult:
         """Double the draws up to twice, and return the first precise estimate, or the last that the budget pays for.

@@ -15,7 +15,7 @@ from leakage_tasks.attacks.causal.group_shares import LearnedDraws, learned_draw
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.rank_draws import LEVELS
-from leakage_tasks.attacks.causal.rank_estimate import LEVEL_WITHOUT_PILOTS, WITHOUT_PILOTS
+from leakage_tasks.attacks.causal.rank_estimate import LEVEL_WITHOUT_PILOTS, WITHOUT_PILOTS, RankEstimate
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.causal.uniform_draws import GROUP, GroupDraws, GroupRequest, Groups, read_groups
@@ -117,6 +117,43 @@ def test_a_small_share_that_no_draw_shows_is_not_estimated_by_its_prediction(mod
         path = explorer.path_of(canary.secret)
         bound = within(SecretPath(explorer, path).cost)
         assert UniformRank(explorer, path, bound, "0", 10**6, 0.5).result() is None
+
+
+def taught(log2_rank: float, room: int, precision: float) -> tuple[SearchTree, RankEstimate, int]:
+    """An estimate whose lookahead has learned from uniform draws, with ``room`` sequences left, and the true rank."""
+    target = MadeUp("Markov", 9)
+    canary, rank = Ranks(target).near(log2_rank, "c", np.random.default_rng(4))
+    explorer = SearchTree(target, canary.attack_space)
+    path = explorer.path_of(canary.secret)
+    bound = within(SecretPath(explorer, path).cost)
+    uniform = UniformRank(explorer, path, bound, "0", 10**6, precision)
+    assert uniform.result() is None
+    lookahead, budget = uniform.lookahead, explorer.calls + room
+    return explorer, RankEstimate(explorer, path, bound, "0", budget, precision, lookahead=lookahead), rank
+
+
+def test_draws_without_pilots_end_where_the_budget_does_not_pay_for_enough():
+    numbers = {}
+    for room in (800, 20_000):
+        explorer, estimate, _ = taught(20, room, 0.15)
+        before = explorer.calls
+        is_precise = estimate.without_pilots() is not None
+        numbers[room] = is_precise, explorer.calls - before
+    assert numbers[20_000][0]
+    assert not numbers[800][0]
+    assert numbers[800][1] <= WITHOUT_PILOTS[0] * 8
+
+
+def test_draws_that_leave_no_budget_are_the_estimate():
+    explorer, estimate, rank = taught(20, 20_000, 0.01)
+    assert estimate.without_pilots() is None
+    assert estimate.explore() > 0
+    explorer.calls += 20_000
+    found = estimate.result()
+    assert found is not None
+    assert found["method"] == "estimated"
+    assert found["rank_low"] <= rank <= found["rank_high"]
+    assert found["extra"]["draws"] in WITHOUT_PILOTS
 
 
 @pytest.mark.parametrize("model", ["independent", "Markov"])
