@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -30,7 +30,7 @@ from leakage_tasks.attacks.causal.rank_draws import (
     draws_needed,
     summary,
 )
-from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.search_tree import TIE_BITS, SearchTree, within
 from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import Alphabet
@@ -121,7 +121,11 @@ def test_what_the_attacker_does_not_know_is_not_scored():
 def test_any_template_has_brute_forces_rank(tokenizer, before, after, secret):
     canary = make(f"{before}{{digits}}{{letters}}{after}", secret)
     found = run_attack("exposure", target_of(tokenizer()), [canary])[0]
-    assert found.rank == brute_rank(tiny_gpt2(tokenizer()), tokenizer(), canary)[0]
+    rank, costs = brute_rank(tiny_gpt2(tokenizer()), tokenizer(), canary)
+    above = np.array(costs) - costs[canary.attack_space.index(canary.secret)]
+    # Rounding decides whether a cost at the very end of what counts as a tie counts.
+    assume((np.abs(above - TIE_BITS) > TIE_BITS / 10).all())
+    assert found.rank == rank
 
 
 def test_fillings_that_all_cost_the_same_all_tie():
