@@ -20,8 +20,9 @@ from leakage_tasks.stats import intervals, power
 FEWEST = FEWEST_OF_A_TIER
 """Minimum number of secrets for an interval: below it, no interval reaches its stated coverage."""
 One = TypeVar("One")
-Result = TypeVar("Result")
 """Type variable for the value of one document: a number, or a small record for aggregates that need more."""
+Result = TypeVar("Result")
+"""Type variable for what several aggregates of the same values have in common, such as an estimate with its ends."""
 Aggregate = Callable[[Sequence[One | None]], float | None]
 
 
@@ -100,7 +101,7 @@ def of_defined(aggregate: Callable[[list[One]], float | None]) -> Aggregate[One]
     return found
 
 
-def value_of(compute: Callable[[list[One]], Result | None], read: Callable[[Result], float | None]) -> Aggregate[One]:
+def number_of(compute: Callable[[list[One]], Result | None], read: Callable[[Result], float | None]) -> Aggregate[One]:
     """Return an aggregate that reads a number off the result of ``compute``; None if there is no result."""
 
     def aggregate(values: list[One]) -> float | None:
@@ -122,7 +123,7 @@ def estimate_of(
     """
 
     def number(name: str) -> Aggregate[One]:
-        return value_of(compute, lambda result: getattr(read(result), name))
+        return number_of(compute, lambda result: getattr(read(result), name))
 
     return number("value"), Interval(kind, number("low"), number("high"))
 

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding
-from leakage_tasks.metrics.aggregates import Aggregate, estimate_of, of_defined, value_of
+from leakage_tasks.metrics.aggregates import Aggregate, estimate_of, number_of, of_defined
 from leakage_tasks.metrics.membership_values import AllScores, chosen_attack
 from leakage_tasks.stats import dataset_inference, dataset_share
 from leakage_tasks.stats.auc_comparison import BlindComparison, compare_with_blind, cross_validation_spread
@@ -106,8 +106,8 @@ BLIND_AUC = _estimate(_primary, read=lambda result: result.baselines[result.best
 """The AUC of the best blind baseline on the texts of the primary figures, and its interval."""
 ABOVE_BLIND = _estimate(_primary, read=lambda result: result.difference)
 """The AUC of the chosen attack minus that of the best blind baseline, and its interval."""
-ABOVE_BLIND_P = value_of(_primary, lambda result: result.p)
-BLIND_P = value_of(_primary, lambda result: result.blind_p)
+ABOVE_BLIND_P = number_of(_primary, lambda result: result.p)
+BLIND_P = number_of(_primary, lambda result: result.blind_p)
 
 
 def auc_of_baseline(name: str) -> Aggregate[GuardedText]:
@@ -126,7 +126,7 @@ def auc_of_baseline(name: str) -> Aggregate[GuardedText]:
 
 def p_above_blind(attack: str) -> Aggregate[GuardedText]:
     """Return the aggregation of the p-value of one attack not above every blind baseline, on all texts."""
-    return value_of(lambda texts: comparisons(tuple(texts)).get(attack), lambda result: result.p)
+    return number_of(lambda texts: comparisons(tuple(texts)).get(attack), lambda result: result.p)
 
 
 def _table(texts: Texts, blind: bool) -> list[list[float]]:
@@ -153,11 +153,11 @@ def _by_attacks(texts: Sequence[GuardedText]) -> dataset_inference.DatasetTest |
     return _dataset(tuple(texts), False)
 
 
-DATASET_P = value_of(_by_attacks, lambda result: result.p)
-DATASET_WELCH = value_of(_by_attacks, lambda result: result.welch)
-DATASET_PERMUTATION = value_of(_by_attacks, lambda result: result.permutation)
-DATASET_BLIND = value_of(lambda texts: _dataset(tuple(texts), True), lambda result: result.p)
-DATASET_NULL = value_of(lambda texts: _null(tuple(texts)), lambda result: result.p)
-FALSE_POSITIVES = value_of(lambda texts: _null(tuple(texts)), lambda result: result.false_positives)
+DATASET_P = number_of(_by_attacks, lambda result: result.p)
+DATASET_WELCH = number_of(_by_attacks, lambda result: result.welch)
+DATASET_PERMUTATION = number_of(_by_attacks, lambda result: result.permutation)
+DATASET_BLIND = number_of(lambda texts: _dataset(tuple(texts), True), lambda result: result.p)
+DATASET_NULL = number_of(lambda texts: _null(tuple(texts)), lambda result: result.p)
+FALSE_POSITIVES = number_of(lambda texts: _null(tuple(texts)), lambda result: result.false_positives)
 LEAST_SHARE = _estimate(lambda texts: _share(tuple(texts)))
 """The lower bound on the share of the members that the model was trained on, and its interval."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding
-from leakage_tasks.metrics.aggregates import count, estimate_of, value_of
+from leakage_tasks.metrics.aggregates import count, estimate_of, number_of
 from leakage_tasks.metrics.membership_guard_values import Pairs, columns
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck
 from leakage_tasks.stats.membership import Estimate
@@ -93,6 +93,6 @@ def share_rows() -> list[Row]:
         *_rows(one, lambda shares: shares.of_members),
         *_rows(tpr, lambda shares: shares.tpr),
         *_rows(fpr, lambda shares: shares.fpr),
-        holds.row(_asked, value_of(_shares, lambda shares: float(shares.controls_hold)), _asks),
+        holds.row(_asked, number_of(_shares, lambda shares: float(shares.controls_hold)), _asks),
         number.row(lambda finding: 1.0 if finding.suspected and finding.scores else None, count, _asks, in_table=True),
     ]

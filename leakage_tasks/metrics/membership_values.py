@@ -13,7 +13,7 @@ from typing import NamedTuple
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.membership.registry import in_order
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.metrics.aggregates import Aggregate, Interval, estimate_of, of_defined
+from leakage_tasks.metrics.aggregates import Aggregate, Interval, estimate_of, number_of, of_defined
 from leakage_tasks.stats.clusters import clustered_share
 from leakage_tasks.stats.membership import Estimate, auc, clustered_auc, tpr_at_low_fpr
 
@@ -164,7 +164,8 @@ def tpr(one_in: int) -> tuple[Aggregate[ScoredText], Interval]:
         estimated = _rate(tuple(texts), one_in)
         return estimated if estimated is None or enough(texts, one_in) else estimated._replace(low=0.0)
 
-    return estimate_of(rate, "")[0], estimate_of(interval, "by-cluster Korn-Graubard")[1]
+    _, ends = estimate_of(interval, "by-cluster Korn-Graubard")
+    return number_of(rate, lambda estimate: estimate.value), ends
 
 
 def reported_tpr(one_in: int) -> tuple[Aggregate[AllScores], Interval]:

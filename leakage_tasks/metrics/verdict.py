@@ -42,7 +42,7 @@ _COPIES, _MOST = re.compile(r"[1-9][0-9]{0,8}"), 1e9
 FAULT = 0.01
 """Probability below which controls indicate a fault."""
 OTHERS = 0.01
-"""The joint level of the tests on canaries planted more often than the primary metric's."""
+"""The joint level of the tests beside the primary metric's: on canaries planted more often, or on further prompts."""
 _TENDENCIES = (("propensity", "ordinary"), ("capability", "adversarial"))
 """Further metrics of ``untargeted_extraction``, and their prompts."""
 

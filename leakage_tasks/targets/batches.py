@@ -26,6 +26,8 @@ PADDING_ON_CPU = 0.1
 """Padding on a CPU, at most, as a share of a batch's other tokens."""
 FULL_BYTES = 4
 """Bytes of a float32 number."""
+PROBED = 4
+"""Minimum number of padding tokens, if there is room, that test whether a model reads padding."""
 COPIES = 4
 """Copies of a row that measure rounding noise."""
 
@@ -142,12 +144,14 @@ class RowModel:
         return self.limit.by_length(lengths, self.batch, read, range(len(rows)), most_padding=padding)
 
     def _padding_counts(self, row: Sequence[int], longest: int, forward: Forward, arrays: Sequence[Tensor]) -> bool:
-        """Return True if padding up to ``longest`` tokens changes a row's costs by more than rounding.
+        """Return True if padding up to ``longest`` tokens, :data:`PROBED` or more, changes a row's costs by more than
+        rounding.
 
         ``arrays`` ``[1, …]`` are the further inputs of the row.
         """
+        wide = max(longest, min(len(row) + PROBED, self.max_length or len(row) + PROBED))
         alone, beside = (
-            _answer(self.device, *padded([row], self.padding, least), forward, arrays) for least in (0, longest)
+            _answer(self.device, *padded([row], self.padding, least), forward, arrays) for least in (0, wide)
         )
         apart = np.abs(beside - alone).max()
         # Compare by <=, so that NaN counts as a difference.

@@ -143,15 +143,17 @@ class Forest(SearchTree):
             trees: Index of the tree of each cost, ascending, ``[m]``.
             most: Maximum number of rows of each tree, ``[trees]``.
         """
-        column = np.arange(len(trees)) - np.searchsorted(trees, trees)
+        number, first = np.arange(len(trees)), np.searchsorted(trees, trees)
+        # Few trees may be left, so only trees with costs have a row in the table.
+        row, column, most = (first == number).cumsum() - 1, number - first, most[trees[first == number]]
         table = np.full((len(most), int(column.max(initial=0)) + 1), np.inf)
-        table[trees, column] = costs
+        table[row, column] = costs
         # Sorting values takes much less time than sorting indices.
         limit = np.sort(table, axis=1)[np.arange(len(most)), np.minimum(most, table.shape[1]) - 1]
         limit = np.where(most > 0, limit, -np.inf)[:, None]
         cheaper, tied = table < limit, table == limit
         chosen = cheaper | (tied & (tied.cumsum(axis=1) <= (most - cheaper.sum(axis=1))[:, None]))
-        return np.flatnonzero(chosen[trees, column])
+        return np.flatnonzero(chosen[row, column])
 
 
 class SecretMask:

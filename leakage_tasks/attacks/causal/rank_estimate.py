@@ -164,7 +164,10 @@ class RankEstimate:
         return self._with_more_draws(draws)
 
     def _without_more(self) -> AttackResult | None:
-        """Return the estimate of the draws without pilots, whose intervals hold at every number of draws, if any."""
+        """Return the estimate of the draws without pilots; None if there are none or their effective size is too small.
+
+        Their intervals hold together at every number of draws at which they may end.
+        """
         if not self._is_taught or self._pilots[-1].effective < LEAST_EFFECTIVE:
             return None
         return summary(self._pilots[-1], LEVEL_WITHOUT_PILOTS, self._explorer.space.size)

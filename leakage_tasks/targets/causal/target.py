@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_t
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.text_rows import TextRows
-from leakage_tasks.targets.embedded_tokens import EmbeddedTokens
 from leakage_tasks.targets.memory import LOGIT_BYTES, check_one_row
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.token_ids import token_ids
@@ -30,6 +29,8 @@ from leakage_tasks.targets.tokens.tries import Tries
 
 ENCODED = 4096
 """Number of single texts whose tokens are cached; an attack encodes the text of its canary several times."""
+LONGEST_ENCODED = 1000
+"""Maximum number of characters of a cached text. A corpus may hold thousands of long documents."""
 
 
 class CausalTarget(CausalReader):
@@ -47,9 +48,7 @@ class CausalTarget(CausalReader):
     def __init__(self, model: Any, tokenizer: Any, *, prefix_token: int | None = None, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
         self._tries = Tries()
-        # A reference to the target would keep the model in memory.
-        checked = partial(_encoded, tokenizer, self.embedded)
-        self._encoded, self._encoded_alone = checked, lru_cache(ENCODED)(lambda text: tuple(checked([text])[0]))
+        self._encoded_alone = lru_cache(ENCODED)(lambda text: tuple(self._encoded([text])[0]))
         self.unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
 
@@ -57,9 +56,14 @@ class CausalTarget(CausalReader):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text, without special tokens. Raises TargetError if a token has no embedding."""
-        if len(texts) == 1:
+        if len(texts) == 1 and len(texts[0]) <= LONGEST_ENCODED:
             return [list(self._encoded_alone(texts[0]))]
         return self._encoded(texts)
+
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        encoded = token_ids(self.tokenizer, texts, special=False)
+        self.embedded.check(encoded)
+        return encoded
 
     def plain_rows(self, texts: Sequence[str]) -> list[list[int]]:
         return [[self._prefix_token, *tokens] for tokens in CausalTarget.encode(self, texts)]
@@ -230,13 +234,6 @@ def reads_alike(target: CausalTarget, context: Context) -> bool:
     """Return True if a context equals the model's default context. Raises TargetError for an unsupported context."""
     start = start_token(context, target._prefix_token, target.tokenizer)
     return not (context.before or context.after) and start == target._prefix_token
-
-
-def _encoded(tokenizer: Any, embedded: EmbeddedTokens, texts: Sequence[str]) -> list[list[int]]:
-    """Return the tokens of texts. Raises TargetError if a token has no embedding."""
-    encoded = token_ids(tokenizer, texts, special=False)
-    embedded.check(encoded)
-    return encoded
 
 
 def _prefix_token(tokenizer: Any) -> int:

@@ -58,6 +58,14 @@ def test_log_perplexity_is_that_of_the_whole_text_after_bos(batch_size):
     assert target.log_perplexity(TEXTS) == pytest.approx(direct_costs(model, tokenizer, TEXTS), abs=1e-3)
 
 
+def test_tokens_of_long_documents_are_not_cached():
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    for number in range(3):
+        for text in (f"{number} short", f"{number} long " * 1000):
+            assert target.encode([text]) == target.encode([text, ""])[:1] == [letters()(text)["input_ids"]]
+    assert target._encoded_alone.cache_info().currsize == 3
+
+
 def test_a_text_that_begins_with_the_prefix_token_is_not_given_another():
     model, tokenizer = tiny_gpt2(merging()), merging()
     target = CausalTarget(model, tokenizer)

@@ -17,7 +17,7 @@ from transformers import (
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import ClassifierTarget, DifferentiableInputs, ScoresLabels
-from leakage_tasks.targets.batches import room_of
+from leakage_tasks.targets.batches import PROBED, room_of
 from tests.oracles import direct_class_losses, tiny_bert, wordpiece
 
 TEXTS = ["the cat sat on the mat.", "a dog", "", "red blue green house tree runs fast", "the number is 7 1 2."]
@@ -116,6 +116,14 @@ def test_what_padding_does_is_found_out_with_two_rows_more_once(target, monkeypa
     for _ in range(2):
         target.label_costs(target.encode(TEXTS))
     assert (len(seen), sum(seen)) == (4, 2 * len(TEXTS) + 2)
+
+
+def test_the_effect_of_padding_is_tested_with_several_tokens_where_lengths_differ_by_one(target, monkeypatch):
+    widths, logits = [], target._logits
+    monkeypatch.setattr(target, "_logits", lambda ids, mask: [widths.append(ids.shape[1]), logits(ids, mask)][1])
+    rows = [[2, 5, 3], [2, 5, 6, 3]]
+    target.label_costs(rows)
+    assert max(widths) == len(rows[0]) + PROBED
 
 
 def test_gradients_are_those_of_the_embeddings_read(target):
