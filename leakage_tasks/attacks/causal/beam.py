@@ -35,19 +35,25 @@ def beam(request: AttackRequest) -> AttackResult:
     return explorer.result(request.canary.secret, best)
 
 
-def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
+def beam_search(explorer: SearchTree, width: int, limit: int, without_choice: int = 0) -> list[Guess]:
     """Return up to ten fillings. Keep the ``width`` cheapest nodes per level; stop after ``limit`` model calls in
-    total."""
-    return in_forest(_beams, explorer, (width, limit), width)
+    total.
+
+    Of the ``without_choice`` cheapest nodes of a level, those that only one token may follow are kept too: the text
+    after the last slot must not reduce the number of guesses.
+    """
+    return in_forest(_beams, explorer, (width, limit, without_choice), width)
 
 
-def _beams(forest: Forest, requests: Sequence[tuple[int, int]]) -> list[list[Guess]]:
-    """Run a beam search in each tree, of a width and up to a total number of model calls."""
-    widths, limits = np.array(requests).T
+def _beams(forest: Forest, requests: Sequence[tuple[int, int, int]]) -> list[list[Guess]]:
+    """Run a beam search in each tree, of a width, up to a total number of model calls, and with a number of nodes
+    without choice."""
+    widths, limits, without_choice = np.array(requests).T
     best: list[list[Guess]] = [[] for _ in requests]
     level = [(forest.root, _children(forest, forest.root, best))]
     while level:
-        level = _cheapest(forest, level, np.clip(limits - forest.spent, 0, widths))
+        left = limits - forest.spent
+        level = _cheapest(forest, level, np.clip(left, 0, widths), np.clip(left, 0, without_choice))
         below: list[tuple[Nodes, Children]] = []
         for above, chosen in level:
             for part in forest.parts(above, chosen):
@@ -55,7 +61,7 @@ def _beams(forest: Forest, requests: Sequence[tuple[int, int]]) -> list[list[Gue
                 below.append((nodes, _children(forest, nodes, best)))
                 nodes.following = NO_COSTS
                 if len(below) > 1:
-                    below = _cheapest(forest, below, widths)
+                    below = _cheapest(forest, below, widths, without_choice)
         level = below
     return best
 
@@ -70,13 +76,21 @@ def _children(forest: Forest, nodes: Nodes, best: list[list[Guess]]) -> Children
     return children[forest.paths.goes_on(children.states)]
 
 
-def _cheapest(forest: Forest, level: Sequence[tuple[Nodes, Children]], most: IntArray) -> list[tuple[Nodes, Children]]:
-    """Keep up to ``most`` children of each tree, the cheapest; ties go to the earlier child."""
+def _cheapest(
+    forest: Forest, level: Sequence[tuple[Nodes, Children]], most: IntArray, without_choice: IntArray
+) -> list[tuple[Nodes, Children]]:
+    """Keep the ``most`` cheapest children of each tree, and those of the ``without_choice`` cheapest that only one
+    token may follow; ties go to the earlier child."""
     costs = np.concatenate([children.costs for _, children in level])
     trees = np.concatenate([forest.trees_of(nodes, children) for nodes, children in level])
     order = np.argsort(trees, kind="stable")
+    costs, trees = costs[order], trees[order]
     chosen = np.zeros(len(costs), dtype=bool)
-    chosen[order[forest.first_of_each(costs[order], trees[order], most)]] = True
+    chosen[order[forest.first_of_each(costs, trees, most)]] = True
+    if (without_choice > most).any():
+        more = order[forest.first_of_each(costs, trees, without_choice)]
+        states = np.concatenate([children.states for _, children in level])[more]
+        chosen[more[~forest.has_choice(states)]] = True
     ends = np.cumsum([len(children) for _, children in level])
     parts = zip(level, np.split(chosen, ends[:-1]), strict=True)
     return [(nodes, children[part]) for (nodes, children), part in parts if part.any()]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, best_guesses, grade_guesses
 from leakage_tasks.canaries.spaces import Filling, Space
-from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.memory import MemoryBudget
 from leakage_tasks.targets.protocols import PredictsNextToken, SharesPasses
@@ -99,6 +99,11 @@ class SearchTree:
     def ending(self, children: Children, bound: float) -> IntArray:
         """Return the rows of the children that complete a filling and cost no more than ``bound``, ``[m]``."""
         return np.flatnonzero(self.paths.ends(children.states) & (children.costs <= bound))
+
+    def has_choice(self, states: IntArray) -> BoolArray:
+        """Return a mask of the states that several tokens may follow."""
+        several: BoolArray = (self.paths.table(states) >= 0).sum(axis=1) > 1
+        return several
 
     def tokens(self, columns: IntArray) -> IntArray:
         """Return the tokens of these columns."""

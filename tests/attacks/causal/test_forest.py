@@ -33,7 +33,7 @@ def trees(tokenizer):
 @pytest.mark.parametrize("tokenizer", TARGETS)
 def test_beams_of_several_widths_and_budgets_are_those_of_one_tree(tokenizer):
     alone, forest = trees(tokenizer), Forest(trees(tokenizer))
-    requests = [(4, 10**6), (16, 10**6), (16, 30)]
+    requests = [(4, 10**6, 10), (16, 10**6, 0), (16, 30, 0)]
     expected = [beam_search(tree, *request) for tree, request in zip(alone, requests, strict=True)]
     for found, own in zip(_beams(forest, requests), expected, strict=True):
         assert [guess.filling for guess in found] == [guess.filling for guess in own]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.causal import shortest_path
+from leakage_tasks.attacks.causal.shortest_path import BEAM, NARROW
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.metrics.extraction import extracted, success_at
 from leakage_tasks.targets import CausalTarget
 from tests.attacks.written_down import DIGITS, at_random, by_cost, canary, target
+from tests.attacks.written_down import beam as narrow_beam
 from tests.oracles import letters, merging, tiny_gpt2
 
 NINE = "271828182"
@@ -41,6 +45,7 @@ def memorized(secret, chance):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("whole", [256, 0])
 @settings(max_examples=20)
 @given(
     st.integers(0, 10**6),
@@ -48,10 +53,12 @@ def memorized(secret, chance):
     st.sampled_from([1, 3, 128]),
     st.floats(0.5, 4.0),
 )
-def test_the_place_of_the_secret_is_brute_forces(seed, rank, batch, sharpness):
+def test_the_place_of_the_secret_is_brute_forces(whole, seed, rank, batch, sharpness):
     chances = at_random(seed, sharpness)
     order = by_cost(chances, 3)
-    found = search(chances, order[rank], batch=batch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shortest_path, "WHOLE", whole)
+        found = search(chances, order[rank], batch=batch)
     assert found.place == (rank + 1 if rank < 10 else None)
     assert all(found.correct) == (rank == 0)
     assert guesses(found)[: found.proven] == order[: found.proven]
@@ -137,13 +144,40 @@ def test_a_memorized_secret_takes_a_row_per_token(chance):
     assert found.model_calls == len(NINE)
 
 
-def test_an_unknown_secret_takes_a_beam_and_its_own_path():
+def test_an_unknown_secret_takes_a_narrow_beam_and_its_own_path():
     chances = at_random(11, 1.0)
     found = search(chances, NINE)
-    beam = run_attack("beam", target(chances), [canary(NINE)])[0]
+    beam = run_attack("beam", target(chances), [canary(NINE)], values={"width": NARROW})[0]
     assert found.guesses == beam.guesses
     assert (found.place, found.proven) == (None, 0)
-    assert found.model_calls == beam.model_calls + len(NINE) - 1 <= 150
+    assert found.model_calls == beam.model_calls + len(NINE) - 1 <= 52
+
+
+def test_text_after_the_slot_takes_no_guess_from_a_narrow_beam():
+    chances, secret = at_random(11, 1.0), "271828"
+    found = run_attack("shortest-path", target(chances), [Canary("c", "x{digits:6} ok", tuple(secret))])[0]
+    assert guesses(found) == narrow_beam(chances, 6, NARROW)
+    assert found.model_calls == 1 + 5 * NARROW + 3 * 10 + len(secret) + 2
+
+
+def wrong_start(secret, held):
+    """A model that begins with one of five digits, none of which starts the secret that it has memorized."""
+    if not held:
+        return dict.fromkeys("12345", 0.199) | dict.fromkeys("67890", 0.001)
+    if len(held) < len(secret) and secret.startswith(held):
+        return dict.fromkeys(DIGITS, 0.001) | {secret[len(held)]: 0.991}
+    return dict.fromkeys(DIGITS, 0.1)
+
+
+def test_a_wide_beam_follows_where_the_narrow_one_does_not_settle_it():
+    secret = "718281"
+    narrow, wide = (
+        run_attack("beam", target(partial(wrong_start, secret)), [canary(secret)], values={"width": width})[0]
+        for width in (NARROW, BEAM)
+    )
+    found = search(partial(wrong_start, secret), secret)
+    assert (narrow.place, found.place, all(found.correct)) == (None, 1, True)
+    assert found.model_calls > narrow.model_calls + wide.model_calls
 
 
 @settings(max_examples=10)
