@@ -104,10 +104,10 @@ def test_passes_are_shared_and_rows_are_the_same(model):
 
 
 def test_a_third_of_the_findings_are_complete_at_half_of_the_rows():
-    """In 101 passes at most: serving the attacks with the fewest rows first takes 101 and completes none by then."""
+    """Serving the attacks with the fewest rows first completes 12 of 60, in as many passes."""
     made = make_canaries("the pin of {unique} is {digits:6}.", 30, controls=30, seed=1)
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    target.pass_rows.tuned = PassSize(fixed=64)
+    target.pass_rows.tuned = PassSize(fixed=32)
     passes, rows, complete = counted(target), [0], []
 
     def on_rows(_, read):
@@ -117,7 +117,7 @@ def test_a_third_of_the_findings_are_complete_at_half_of_the_rows():
     hooks = Hooks(done=lambda *_: complete.append(rows[0]), on_rows=on_rows)
     run_attack("shortest-path", target, made, hooks=hooks, **options)
     assert sum(each <= rows[0] / 2 for each in complete) >= 20
-    assert len(passes) <= 1.05 * 101
+    assert len(passes) <= 1.05 * 68
 
 
 def test_texts_that_share_passes_only_at_equal_lengths_advance_together():
