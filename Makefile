@@ -9,7 +9,8 @@ STAMP := $(VENV)/.installed
 
 # A worker of pytest takes 2 GB at most.
 export WORKERS ?= $(shell $(PYTHON) -c 'import os; memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"); print(max(2, min(os.cpu_count() or 2, memory >> 31)))')
-PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile quick
+# Workers and the commands that tests start load the same modules, so compiled ones are kept whatever the environment says.
+PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile quick
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
