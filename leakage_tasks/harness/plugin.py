@@ -175,7 +175,7 @@ class HarnessHooks:
         sys.excepthook = excepthook
 
     def introduce_tasks(self, manager_class: Any) -> None:
-        """Give each of this package's tasks the names of the run's other tasks, once all are loaded."""
+        """Give each of this package's tasks the names of all other tasks of the run, once all are loaded."""
         original = getattr(manager_class, "load", None)
         if original is None:
             return
@@ -193,7 +193,7 @@ class HarnessHooks:
             ours = [task for task in tasks if hasattr(task, "alone")]
             for task in ours:
                 task.alone = len(ours) == len(tasks)
-                task.other_tasks = frozenset(our.task_name for our in ours if our is not task)
+                task.other_tasks = frozenset(loaded["tasks"]) - {task.task_name}
             if ours and runs_lm_eval():
                 escape_on_stdout()
 

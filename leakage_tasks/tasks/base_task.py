@@ -72,7 +72,7 @@ class LocalTask(HarnessTask):
     alone = False
     """True if the run has only tasks of this package; set by the plugin after all tasks are loaded."""
     other_tasks: Collection[str] = ()
-    """Names of this package's other tasks in the run; set by the plugin."""
+    """Names of all other tasks in the run; set by the plugin."""
     CORPUS = False
     """True if the option ``data`` names training text."""
     _docs: list[Document]

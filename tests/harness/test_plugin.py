@@ -20,6 +20,7 @@ from lm_eval.tasks import TaskManager, manager
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.harness import index, places, plugin
 from leakage_tasks.harness.generation import index_of
+from leakage_tasks.tasks.options import warn_of_unused
 
 TASK = "task: {name}\ntag: {tag}\ndataset_path: json\noutput_type: generate_until\n"
 
@@ -351,6 +352,21 @@ def test_a_program_that_uses_the_harness_keeps_its_tracebacks(
     error = OptionError("seed is x: give a number")
     sys.excepthook(OptionError, error, None)
     assert said == [error]
+
+
+def test_options_of_a_task_that_is_only_a_file_count_as_used(
+    hooks: plugin.HarnessHooks, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ("canary_exposure", "canary_extraction")
+    ours = [SimpleNamespace(task_name=name, alone=False, other_tasks=()) for name in names]
+    file = SimpleNamespace(config=SimpleNamespace(task="heldout_bits_per_byte", dataset_path=None, dataset_kwargs=None))
+    loaded = {**{task.task_name: task for task in ours}, "heldout_bits_per_byte": file}
+    manager = type("Manager", (), {"load": lambda self: {"tasks": loaded}})
+    hooks.introduce_tasks(manager)
+    manager().load()
+    assert ours[0].other_tasks == {"canary_extraction", "heldout_bits_per_byte"}
+    warn_of_unused({"canaries": "c.jsonl", "text": "heldout.txt"}, {ours[0].task_name, *ours[0].other_tasks})
+    assert caplog.text == ""
 
 
 def test_the_harness_table_is_written_where_stdout_is_ascii(
