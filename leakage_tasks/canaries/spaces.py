@@ -184,7 +184,7 @@ def _slot(field: str, known: Mapping[str, Alphabet]) -> tuple[Alphabet, int]:
     if name not in known:
         hint = "; {words}, {terms} and {tokens} are a tokenizer's: name one" if name in TOKENIZER_KINDS else ""
         raise SpaceError(f"unknown space {name!r}: use one of {', '.join(known)}{hint}")
-    number = int(count) if count.isdecimal() and len(count) <= len(str(MAX_SLOTS)) else 0
+    number = int(count) if count.isascii() and count.isdecimal() and len(count) <= len(str(MAX_SLOTS)) else 0
     if colon and not 0 < number <= MAX_SLOTS:
         expected = f"a count from 1 to {MAX_SLOTS}, as in {{{name}:4}}"
         raise SpaceError(f"{{{field}}} must give {expected}")

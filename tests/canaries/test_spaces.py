@@ -99,6 +99,7 @@ def test_samples_are_uniform_and_repeatable() -> None:
         ("{digits:}", "a count from 1"),
         ("{digits:-1}", "a count from 1"),
         ("{digits:x}", "a count from 1"),
+        ("{digits:٣}", "a count from 1"),
         ("{digits:99999999999999999999}", "a count from 1"),
         ("{digits", "single '{' at 0"),
         ("{digits} }", "single '}' at 9"),
