@@ -18,7 +18,7 @@ from leakage_tasks.canaries.generation_modes import CanaryOptions, check_options
 from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
 from leakage_tasks.canaries.option_texts import items, numbers, supporting_of
 from leakage_tasks.canaries.presets.registry import PRESETS, Preset, PresetRequest
-from leakage_tasks.canaries.profiles import ROUTINE, has_headline
+from leakage_tasks.canaries.profiles import PROFILES, ROUTINE, has_headline
 from leakage_tasks.canaries.sizes import least_count, small_groups
 from leakage_tasks.canaries.spaces import slot_names
 from leakage_tasks.core.errors import OptionError, on_command_line
@@ -36,8 +36,8 @@ def requested(request: CanaryOptions) -> list[Canary]:
 
     Secrets follow from ``seed``, which the operating system draws unless it is given. Each canary stores the seed; ids
     and ``{unique}`` words contain a word derived from it, so that two manifests share no ids or words. Natural canaries
-    have a salt that does not depend on the seed. Warns about groups too small for an interval. Raises LeakageError,
-    which names the option at fault.
+    have a salt that does not depend on the seed. Warns about groups too small for an interval, and about missing
+    controls. Raises LeakageError, which names the option at fault.
     """
     check_options(request)
     sized = replace(with_profile(request), id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
@@ -48,6 +48,9 @@ def requested(request: CanaryOptions) -> list[Canary]:
     # Presets use the numbers of the papers.
     if sized.preset is None and has_headline(sized.profile) and (remark := small_groups(made)):
         warnings.warn(f"{remark}: {_size_advice(sized)}", stacklevel=2)
+    if sized.preset is None and sized.from_text is None and all(canary.planted for canary in made):
+        advice = f"use --controls {PROFILES[ROUTINE].controls}, or --profile {ROUTINE}"
+        warnings.warn(f"no controls, so results have no verdict: {advice}", stacklevel=2)
     return made
 
 

@@ -45,17 +45,17 @@ def high_share(record: Sidecar, canaries: Iterable[Canary]) -> str | None:
     """
     copies = sum(record.copies.values())
     rows = record.input_rows if record.turn in ("last", "random") else record.output_rows
-    share = copies / rows if rows else 0.0
+    share, unit = copies / rows if rows else 0.0, ""
     if record.before == "line break" and record.characters:
         lengths = {canary.id: len(canary.text) for canary in canaries}
         written = sum(lengths.get(name, 0) * times for name, times in record.copies.items())
-        share = min(share, written / record.characters)
+        share, unit = min((share, unit), (written / record.characters, "the characters of "))
     if share < HIGH_SHARE:
         return None
     return (
-        f"{share:.0%} of {record.output} are copies of canaries ({copies:,} among {record.input_rows:,} rows): a model "
-        "trained on it differs from one trained on your data, so its leak and its usefulness may differ too: plant "
-        "into more data, or make fewer canaries or repetitions"
+        f"{share:.0%} of {unit}{record.output} are copies of canaries ({copies:,} among {record.input_rows:,} rows): a "
+        "model trained on it differs from one trained on your data, so its leak and its usefulness may differ too: "
+        "plant into more data, or make fewer canaries or repetitions"
     )
 
 

@@ -43,20 +43,26 @@ def canaries_command(
         str | None,
         typer.Option(
             help="Number of canaries, copies and controls: smoke (6 canaries, 6 controls: for a trial), routine (32 "
-            "canaries planted 1, 4 or 16 times, 100 controls: the default for a template) or powered (96 canaries, 200 "
-            "controls)."
+            "canaries planted 1, 4 or 16 times, 100 controls) or powered (96 canaries, 200 controls). A template "
+            "without --count, --repetitions and --controls gets routine."
         ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option(help="Total number of planted canaries, instead of a profile's number.")
+        int | None, typer.Option(help="Total number of planted canaries (default: the profile's, or 1).")
     ] = None,
     repetitions: Annotated[
         str | None,
-        typer.Option(help="Copies of each canary, such as 1,4,16, assigned in turn (default: 1; elmahdy, nlu: 100)."),
+        typer.Option(
+            help="Copies of each canary, such as 1,4,16, assigned in turn (default: the profile's, or 1; elmahdy, nlu: "
+            "100)."
+        ),
     ] = None,
     controls: Annotated[
         int | None,
-        typer.Option(help="Total number of controls, which are never planted; with --from-text, controls per secret."),
+        typer.Option(
+            help="Total number of controls, which are never planted (default: the profile's, or 0); with --from-text, "
+            "controls per secret."
+        ),
     ] = None,
     words: Annotated[
         list[str] | None,

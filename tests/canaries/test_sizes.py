@@ -64,16 +64,20 @@ def test_the_least_count_is_the_first_that_gives_every_group_an_interval(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"count": 8, "repetitions": "1,16"}, "use --count 20 or more, or --profile routine"),
-        ({"profile": "smoke"}, None),
-        ({}, None),
+        (
+            {"count": 8, "repetitions": "1,16"},
+            ["use --count 20 or more, or --profile routine", "use --controls 100, or --profile routine"],
+        ),
+        ({"count": 20, "repetitions": "1,16", "controls": 1}, []),
+        ({"profile": "smoke"}, []),
+        ({}, []),
     ],
 )
-def test_canaries_that_are_made_too_few_are_warned_of(options: dict[str, object], said: str | None) -> None:
+def test_canaries_that_are_made_too_few_are_warned_of(options: dict[str, object], said: list[str]) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         requested(CanaryOptions(template=TEMPLATE, **options))  # type: ignore[arg-type]
-    assert [str(each.message).rpartition(": ")[2] for each in caught] == ([] if said is None else [said])
+    assert [str(each.message).rpartition(": ")[2] for each in caught] == said
 
 
 def planted(folder: Path, rows: int, name: str, **options: str) -> str | None:
@@ -99,7 +103,7 @@ def planted(folder: Path, rows: int, name: str, **options: str) -> str | None:
         (1293, ".jsonl", {}, None),
         # 68 of 288 lines, yet of 68,000 characters 2,600.
         (220, ".txt", {}, None),
-        (20, ".txt", {}, "23% of out.txt"),
+        (20, ".txt", {}, "23% of the characters of out.txt"),
         (680, ".jsonl", {"turn": "last"}, "10% of out.jsonl"),
     ],
 )

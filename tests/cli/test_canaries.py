@@ -19,6 +19,7 @@ TOO_FEW = (
     "leakage: warning: too few canaries for intervals ({}; an interval takes 10 planted equally often): use --count {} "
     "or more, or --profile routine\n"
 )
+NO_CONTROLS = "leakage: warning: no controls, so results have no verdict: use --controls 100, or --profile routine\n"
 Leakage = Callable[..., tuple[int, str, str]]
 TEMPLATE = "The random number of {unique} is {digits:9}."
 
@@ -98,7 +99,7 @@ def test_canaries_with_everything(tmp_path: Path, leakage: Leakage, byte_level: 
         0,
     )
     code, out, err = leakage("canaries", "--template", template, *lists, *classes, *more, "-o", path)
-    assert (code, err) == (0, TOO_FEW.format("2 planted once", 10))
+    assert (code, err) == (0, TOO_FEW.format("2 planted once", 10) + NO_CONTROLS)
     assert "2 canaries and 4 supporting ones (6 copies to plant)" in out
     canary, helper, *_ = read_manifest(path)
     assert canary.alphabets["colour"] == word_list("colour", ["red", "blue"])
@@ -111,7 +112,7 @@ def test_a_shared_prefix_is_said_in_one_line(tmp_path: Path, leakage: Leakage) -
     code, _, err = leakage("canaries", "--template", "pin {digits:4}", "--count", 2, "-o", tmp_path / "c.jsonl")
     assert code == 0
     assert err.startswith("leakage: warning: the template has no {unique}: 2 canaries share a prefix and compete")
-    assert err.splitlines(keepends=True)[1:] == [TOO_FEW.format("2 planted once", 10)]
+    assert err.splitlines(keepends=True)[1:] == [TOO_FEW.format("2 planted once", 10), NO_CONTROLS]
 
 
 def test_plant_and_verify(tmp_path: Path, manifest: Path, leakage: Leakage) -> None:
