@@ -108,7 +108,7 @@ def scoring_of(file: Path) -> Scoring:
     if scoring is not None and scoring in SCORINGS:
         return SCORINGS[scoring]
     if scoring is None:
-        problem = f"{task} is not a task of this package, and its requests name no scoring"
+        problem = f"{task}: its requests name no scoring, so only the harness computes its metrics"
         remedy = f"give samples of {', '.join(SCORINGS.names())}, or of a task that inherits from them"
     else:
         problem = f"{task} is scored by {scoring!r}, which no installed package registers"

@@ -135,7 +135,7 @@ def test_a_finding_that_cannot_be_read_is_named_by_its_line(tmp_path):
         ("canaries.jsonl", "not named as lm_eval names samples: rename it to samples_TASK_TIME.jsonl"),
         (
             NAME.replace("canary_exposure", "arc_easy"),
-            "arc_easy is not a task of this package, and its requests name no",
+            "arc_easy: its requests name no scoring",
         ),
     ],
 )
@@ -202,7 +202,7 @@ def test_of_a_folder_the_newest_of_each_task_and_model_are_taken_and_named(tmp_p
         f"a/samples_canary_extraction_{NEW}.jsonl",
         f"b/samples_canary_exposure_{OLD}.jsonl",
     ]
-    assert "not scored: arc_easy is not a task of this package, and its requests name no scoring" in found.notes
+    assert "not scored: arc_easy: its requests name no scoring, so only the harness computes its metrics" in found.notes
     assert sum("is the newest of 2 of its task" in note for note in found.notes) == 2
 
 
@@ -225,7 +225,7 @@ def test_a_file_named_twice_is_taken_once(tmp_path):
     [
         ((), f"results_{OLD}.json", "its run left no samples_.* run lm_eval again with --log_samples"),
         ((), ".", "no samples in it or below, .* run lm_eval again with --log_samples"),
-        (("arc_easy",), ".", "no samples that can be scored: arc_easy is not a task of this package"),
+        (("arc_easy",), ".", "no samples that can be scored: arc_easy: its requests name no scoring"),
         ((), "missing.jsonl", "no such file or folder: give samples, a results file, or their folder"),
     ],
 )
