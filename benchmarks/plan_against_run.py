@@ -117,11 +117,10 @@ def canaries_for(template: str, label: str | None = None, source: str | None = N
 def held(calls: list[int], kind: KindPlan) -> float:
     """Return the share of pilots whose range contains the true sum."""
     random_ = np.random.default_rng(0)
-    ends = kind.bounds.rows
     inside = 0
     for _ in range(DRAWN):
         sample = tuple(float(cost) for cost in random_.choice(calls, PILOT, replace=False))
-        low, high = total_range([Stratum(len(calls), sample, min(ends.least, *calls), max(ends.most, *calls))])
+        low, high = total_range([Stratum(len(calls), sample, 1, max(kind.limits.rows, *calls))])
         inside += low - 1e-6 <= sum(calls) <= high + 1e-6
     return inside / DRAWN
 

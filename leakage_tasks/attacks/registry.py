@@ -16,6 +16,7 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.former_names import accept_former_arguments, accept_former_names
 from leakage_tasks.core.option import Option, by_name, near, resolved
 from leakage_tasks.core.registry import WORD, PluginError, Registry, check_callable
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.noise import NO_NOISE, Noise
 from leakage_tasks.targets.protocols import serves
 
@@ -48,6 +49,11 @@ class AttackRequest:
         return None if length is None else length + 1 - getattr(self.target, "unscored", 1)
 
 
+def texts_in_budget(request: AttackRequest) -> Calls:
+    """Return the most calls of an attack that scores as many whole texts as its budget allows."""
+    return Calls(texts=request.budget)
+
+
 @accept_former_names(settings="options", together="batched")
 @dataclass(frozen=True)
 class Attack:
@@ -69,6 +75,8 @@ class Attack:
     access: Access = access_by_protocol
     classes: tuple[AttackClass, ...] = ()
     """The classes of the attack; empty for the classes of its task."""
+    most_calls: Callable[[AttackRequest], Calls] = texts_in_budget
+    """Returns the most calls of the model that the attack makes for a canary."""
 
     def resolve_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return a value for each of the attack's options.
@@ -132,6 +140,7 @@ def register(
     batched: bool = False,
     access: Access = access_by_protocol,
     classes: Sequence[AttackClass] = (),
+    most_calls: Callable[[AttackRequest], Calls] = texts_in_budget,
 ) -> Callable[[AnyRun], AnyRun]:
     """Register a function as an attack.
 
@@ -153,6 +162,8 @@ def register(
         batched: Whether the function takes all requests at once.
         access: Returns the description of the access to the model.
         classes: The classes of the attack, if they differ from the classes of its task's scoring.
+        most_calls: Returns the most calls of the model that the attack makes for a canary, for the worst case of
+            ``leakage plan``; by default ``budget`` whole texts.
 
     Returns:
         A decorator that returns the function unchanged.
@@ -168,7 +179,7 @@ def register(
         _check_options(name, options)
         check_callable(f"attack {name!r}", run, ["request"])
         run_all: RunTogether = run if batched else partial(map, run)
-        declared = tuple(options), batched, access, tuple(classes)
+        declared = tuple(options), batched, access, tuple(classes), most_calls
         attack = Attack(name, goal, needs, run_all, remedy, auto, affordable, *declared)
         ATTACKS.register(name, attack, run)
         return run

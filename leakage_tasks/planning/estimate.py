@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from leakage_tasks.planning.bounds import Bounds
+from leakage_tasks.planning.limits import Limits
 from leakage_tasks.planning.memory import Memory
 from leakage_tasks.planning.pace import Pace
 from leakage_tasks.planning.passes import SLACK, passes_of_run
@@ -29,7 +29,7 @@ class CostEstimate:
 
 @dataclass(frozen=True)
 class KindPlan:
-    """The cost of one attack on all canaries of one kind; ``groups`` holds each quantity, ``bounds`` is for one
+    """The cost of one attack on all canaries of one kind; ``groups`` holds each quantity, ``limits`` are for one
     canary."""
 
     task: str
@@ -37,7 +37,7 @@ class KindPlan:
     kind: str
     canaries: int
     piloted: int
-    bounds: Bounds
+    limits: Limits
     groups: Mapping[str, Stratum]
     pace: Pace
     merged: bool
@@ -98,7 +98,7 @@ def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
     rows = _estimate([kind.groups["rows"] for kind in kinds])
     passes = [kind.groups["passes"] for kind in kinds]
     seen = [depth for group in passes for depth in (*group.sampled, *group.unfinished)]
-    most = max(kind.bounds.passes.most for kind in kinds)
+    most = max(*(kind.limits.passes for kind in kinds), *seen)
     depths = CostEstimate(max(seen, default=most), max(seen, default=1.0), most, most)
     at_once = min(kind.pace.at_once for kind in kinds)
     ends = {}

@@ -12,8 +12,8 @@ from scipy.optimize import nnls
 from torch import nn
 
 from leakage_tasks.attacks.registry import AttackRequest
-from leakage_tasks.planning.case import rows_at_once
 from leakage_tasks.planning.meter import metered
+from leakage_tasks.targets.harness.texts import requests_at_once
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresLabels
 
 TRIES = 2
@@ -56,6 +56,19 @@ def pace_of(request: AttackRequest, modules: Sequence[nn.Module]) -> Pace:
     timed = tuple(_timed(read_rows, size, modules, len(text)) for size in sizes)
     a_pass, a_token = fitted(timed)
     return Pace(a_pass, a_token, at_once, timed)
+
+
+def rows_at_once(target: Any, length: int, own_tokens: int | None = None) -> int:
+    """Return the rows per forward pass for rows of ``length`` tokens plus one, or for the last ``own_tokens`` tokens of
+    whole texts."""
+    if isinstance(target, ScoresLabels) or hasattr(target, "batch"):
+        return int(target.batch(length)) if hasattr(target, "batch") else 1
+    if isinstance(target, PredictsNextToken):
+        # A causal model takes fewer whole texts at once, since each has logits at every token.
+        return (
+            target.text_rows(length, own_tokens) if own_tokens and hasattr(target, "text_rows") else target.rows(length)
+        )
+    return requests_at_once(getattr(target, "_lm", None))
 
 
 def fitted(timed: Sequence[Timed]) -> tuple[float, float]:

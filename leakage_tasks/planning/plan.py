@@ -1,4 +1,4 @@
-"""The plan of a run: the cost of each task, attack and kind of canary, from a pilot or the cost model."""
+"""The plan of a run: the cost of each task, attack and kind of canary, from a pilot and the limits of the attack."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from leakage_tasks.attacks.run import Hooks, run_chosen
 from leakage_tasks.attacks.selection import chosen_attacks
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.planning.bounds import Bounds, Range, bounds_of
-from leakage_tasks.planning.case import WHOLE_TEXTS, case_of
 from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, Plan
+from leakage_tasks.planning.limits import Limits, limits_of
 from leakage_tasks.planning.memory import Memory, memory_of
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.planning.pace import Pace, pace_of
@@ -31,7 +30,7 @@ from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
 
 TASKS = {"canary_exposure": CanaryExposure, "canary_extraction": CanaryExtraction}
 SPREAD = 16
-"""Maximum number of canaries per kind whose spaces are analysed for the cost model."""
+"""Maximum number of canaries per kind whose spaces are analysed for the limits."""
 NATURAL = "natural"
 
 
@@ -142,19 +141,18 @@ class Planner:
         watch: PilotWatch,
     ) -> KindPlan:
         started = time.perf_counter()
-        bounds = _bounds(pairs, kind)
-        length = max(1, round(bounds.tokens.most / max(bounds.rows.most, 1)))
+        limits = _limits(pairs, kind)
+        length = max(1, round(limits.tokens / limits.rows))
         taken, merged = pilot_costs(sample, self.attacked, self.modules, length, self.pace, watch)
         if sample:
             self.spent += time.perf_counter() - started
             watch.close_share(time.perf_counter() - started)
-        pace = self.pace
-        if attack in WHOLE_TEXTS:
-            pace = dataclasses.replace(pace, at_once=case_of(*pairs[0]).at_once)
+        # The rows of a pass would reveal the length of a natural canary.
+        pace = self.pace if kind == NATURAL else dataclasses.replace(self.pace, at_once=limits.at_once)
         tried = [canary for canary in sample if canary.id in taken]
-        groups = _groups(len(pairs), [taken[canary.id] for canary in tried], bounds, pace, tried)
+        groups = _groups(len(pairs), [taken[canary.id] for canary in tried], limits, pace, tried)
         unfinished = sum(not cost.complete for cost in taken.values())
-        return KindPlan(self.task, attack, kind, len(pairs), len(tried), bounds, groups, pace, merged, unfinished)
+        return KindPlan(self.task, attack, kind, len(pairs), len(tried), limits, groups, pace, merged, unfinished)
 
     def attacked(
         self,
@@ -176,46 +174,31 @@ def _open_first(pairs: Sequence[tuple[Attack, AttackRequest]]) -> AttackRequest:
     return min((request for _, request in pairs), key=lambda request: request.canary.kind == NATURAL)
 
 
-def _bounds(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str) -> Bounds:
-    """Return the cost bounds of a kind of canary, coarsened for natural canaries."""
+def _limits(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str) -> Limits:
+    """Return the limits of a kind of canary. Natural canaries' limits are powers of two, which hide a secret's length
+    and the known text around it."""
     every = pairs[:: -(-len(pairs) // SPREAD)]
     with HidingSecrets([request.canary for _, request in pairs]):
-        all_bounds = [bounds_of(attack.name, case_of(attack, request)) for attack, request in every]
-    ends = {
-        name: Range(
-            min(getattr(bounds, name).least for bounds in all_bounds),
-            max(getattr(bounds, name).most for bounds in all_bounds),
-        )
-        for name in ("rows", "passes", "tokens")
-    }
-    return Bounds(**({name: _coarse(limits) for name, limits in ends.items()} if kind == NATURAL else ends))
-
-
-def _coarse(ends: Range) -> Range:
-    """Widen a range: it begins at 1 and ends at the next power of two. This hides a secret's length and the known text
-    around it."""
-    return Range(1, float(1 << max(int(ends.most) - 1, 0).bit_length()))
+        limits = [dataclasses.astuple(limits_of(attack, request)) for attack, request in every]
+    rows, passes, tokens, at_once = (max(values) for values in zip(*limits, strict=True))
+    if kind == NATURAL:
+        rows, passes, tokens = (float(1 << max(int(most) - 1, 0).bit_length()) for most in (rows, passes, tokens))
+    return Limits(rows, passes, tokens, at_once)
 
 
 def _groups(
-    size: int, taken: Sequence[AttackCost], bounds: Bounds, pace: Pace, sample: Sequence[Canary]
+    size: int, taken: Sequence[AttackCost], limits: Limits, pace: Pace, sample: Sequence[Canary]
 ) -> dict[str, Stratum]:
-    """Return each quantity of a kind as a stratum with its sample."""
+    """Return each quantity of a kind as a stratum with its sample. A canary takes at least one row."""
     slower = max((cost.seconds / max(pace.seconds(cost.passes, cost.tokens), 1e-9) for cost in taken), default=1.0)
-    ends = {
-        **{name: getattr(bounds, name) for name in ("rows", "passes", "tokens")},
-        "seconds": Range(
-            pace.seconds(bounds.passes.least, bounds.tokens.least),
-            max(slower, 1.0) * pace.seconds(bounds.passes.most, bounds.tokens.most),
-        ),
-    }
+    seconds = pace.seconds(1, 1), max(slower, 1.0) * pace.seconds(limits.passes, limits.tokens)
+    ends = {"rows": (1, limits.rows), "passes": (1, limits.passes), "tokens": (1, limits.tokens), "seconds": seconds}
     who = " ".join(canary.id for canary in sample)
     return {
         name: Stratum(
             size,
             tuple(float(getattr(cost, name)) for cost in taken if cost.complete),
-            ends[name].least,
-            ends[name].most,
+            *ends[name],
             who,
             tuple(float(getattr(cost, name)) for cost in taken if not cost.complete),
         )

@@ -56,13 +56,13 @@ def notes(plan: Plan) -> list[str]:
     if len(unknown) < len(plan.kinds):
         lines.append(
             f"likely (range): the range of rows, passes and tokens contains the true value in {LEVEL * 10:.0f} of 10 "
-            "pilots, and the range of time too if the load of the machine stays equal; the range assumes the full "
-            "budget for canaries that a pilot of this size can miss, so a larger --pilot narrows it"
+            "pilots, and the range of time too if the load of the machine stays equal; canaries that a pilot of this "
+            "size can miss count with the most that their attack may read, so a larger --pilot narrows the range"
         )
     if any(kind.kind != NATURAL for kind in unknown):
         lines.append(
-            "without a pilot nothing is known about memorization: the range goes from the lowest possible cost to the "
-            "budget, which a search for an unknown secret may use"
+            "without a pilot nothing is known about memorization: the range goes from one row per canary to the most "
+            "that its attack may read"
         )
     if any(kind.kind == NATURAL for kind in unknown):
         lines.append(
@@ -72,8 +72,8 @@ def notes(plan: Plan) -> list[str]:
         lines.append("searches of different canaries share forward passes on this model")
     if any(kind.unfinished for kind in plan.kinds):
         lines.append(
-            "the pilot's time ended before all of its canaries were finished: an interrupted attack may need up to "
-            "the whole budget, so a larger --pilot_seconds narrows the range"
+            "the pilot's time ended before all of its canaries were finished: an interrupted attack may go on to "
+            "the most that it may read, so a larger --pilot_seconds narrows the range"
         )
     pilot = "there was no pilot"
     if len(unknown) < len(plan.kinds):
@@ -110,7 +110,7 @@ def write_report(path: Path, plan: Plan, options: Mapping[str, Any]) -> None:
 def _cell(quantity: str, estimate: CostEstimate, piloted: bool) -> str:
     low, high = _shown(quantity, estimate.low), _shown(quantity, estimate.high)
     if not piloted and low != high:
-        return f"{low} to {high}"
+        return f"{low} to at most {high}"
     return low if low == high else f"{_shown(quantity, estimate.likely)} ({low} to {high})"
 
 

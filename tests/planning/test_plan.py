@@ -14,8 +14,8 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.planning.bounds import Bounds, Range
 from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, estimate_of
+from leakage_tasks.planning.limits import Limits
 from leakage_tasks.planning.memory import memory_of
 from leakage_tasks.planning.pace import Pace
 from leakage_tasks.planning.pilot import attack_together
@@ -57,10 +57,10 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
             found = kind.estimate(name)
             assert found.low <= getattr(attempt.total, name) <= found.high <= found.worst
         calls = [float(each.model_calls or 0) for each in attempt.findings.values()]
-        random, ends, held = np.random.default_rng(0), kind.bounds.rows, 0
+        random, most, held = np.random.default_rng(0), kind.limits.rows, 0
         for _ in range(200):
             sample = tuple(random.choice(calls, 5, replace=False))
-            low, high = total_range([Stratum(len(calls), sample, ends.least, ends.most)])
+            low, high = total_range([Stratum(len(calls), sample, 1, most)])
             held += low <= sum(calls) <= high
         assert held >= 160
 
@@ -82,12 +82,8 @@ def test_without_a_pilot_it_goes_from_the_cheapest_to_the_budget_and_says_so(lm:
     plan = make_plan(lm, manifest, [TASK], METADATA, 0)
     for kind in plan.kinds:
         found = kind.estimate("rows")
-        assert (found.low, found.high, found.worst) == (
-            12 * kind.bounds.rows.least,
-            12 * kind.bounds.rows.most,
-            found.high,
-        )
-        assert 300 <= kind.bounds.rows.most <= 310
+        assert (found.low, found.high, found.worst) == (12, 12 * kind.limits.rows, found.high)
+        assert 300 <= kind.limits.rows <= 310
     assert "without a pilot nothing is known about memorization" in table(plan)
 
 
@@ -105,6 +101,7 @@ def test_a_plan_without_a_pilot_calls_nothing_likely_and_no_pilots_time(lm: Any,
     told = table(make_plan(lm, manifest, [TASK], METADATA, 0))
     assert told.splitlines()[-1] == "times do not include loading the model; there was no pilot"
     assert "(" not in told.splitlines()[1]
+    assert "12 to at most " in told.splitlines()[1]
 
 
 @pytest.mark.slow
@@ -149,7 +146,7 @@ def test_natural_secrets_are_never_tried(lm: Any, tmp_path: Path) -> None:
     plan = make_plan(lm, manifest_of(tmp_path, natural), [TASK], METADATA, 5)
     (kind,) = plan.kinds
     assert (kind.kind, kind.canaries, kind.piloted, plan.pilot_seconds) == ("natural", 8, 0, 0)
-    assert (kind.bounds.rows, kind.bounds.tokens.least) == (Range(1, 512), 1)
+    assert (kind.limits.rows, kind.groups["rows"].least, kind.groups["tokens"].least) == (512, 1, 1)
     told = table(plan)
     assert "natural secrets are not attacked" in told
     assert not any("".join(each.secret) in told for each in natural)
@@ -166,8 +163,7 @@ def made_up(merged: bool, task: str = TASK) -> KindPlan:
     """Ten canaries, of which five took 20 rows in 10 passes and 2 seconds, of a second and a half in passes."""
     values = {"rows": 20.0, "passes": 10.0, "tokens": 20.0, "seconds": 2.0}
     groups = {name: Stratum(10, (each,) * 5, each, each, "five") for name, each in values.items()}
-    ends = Range(10, 10)
-    return KindPlan(task, "exposure", "planted", 10, 5, Bounds(ends, ends, ends), groups, Pace(0.15, 0, 100), merged)
+    return KindPlan(task, "exposure", "planted", 10, 5, Limits(10, 10, 10, 100), groups, Pace(0.15, 0, 100), merged)
 
 
 def test_merged_searches_share_their_passes() -> None:

@@ -16,13 +16,33 @@ from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.option import Option
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
 
 BEAM = 16
 WIDTH = Option("width", int, BEAM, "number of partial fillings of each length that a beam search keeps", minimum=1)
 
 
-@register("beam", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, options=(WIDTH,))
+def most_of_beam(request: AttackRequest) -> Calls:
+    """Return the most calls of a beam search with the attack's ``width``."""
+    return _most(request, request.values[WIDTH.name])
+
+
+def _most(request: AttackRequest, *widths: int) -> Calls:
+    """Return the most calls of beam searches of some widths. The last token of a path is not read."""
+    depth = max(request.target.paths(request.canary.attack_space).longest - 1, 0)
+    return Calls(steps=min(request.budget, sum(widths) * depth), rounds=len(widths) * depth)
+
+
+@register(
+    "beam",
+    "extraction",
+    PredictsNextToken,
+    auto=5,
+    remedy=NO_LOGITS,
+    options=(WIDTH,),
+    most_calls=most_of_beam,
+)
 def beam(request: AttackRequest) -> AttackResult:
     """Return up to ten fillings by beam search, without proof that they are the best (The Secret Sharer, section 5.3).
 
@@ -97,6 +117,17 @@ def _cheapest(
 
 
 NO_TEXT = "choose a model that generates text or has logits"
+WIDTHS = (1, 4, BEAM)
+"""Widths of the greedy search: if the likeliest tokens spell no filling, which are not its canonical tokens, the beam
+becomes wider."""
+
+
+def _most_of_greedy(request: AttackRequest) -> Calls:
+    if isinstance(request.target, PredictsNextToken):
+        return _most(request, *WIDTHS)
+    # The continuation, token by token, and its score.
+    tokens = longest(request.canary.attack_space)
+    return Calls(texts=1, steps=tokens, rounds=tokens + 1)
 
 
 @register(
@@ -107,18 +138,17 @@ NO_TEXT = "choose a model that generates text or has logits"
     auto=4,
     remedy=NO_TEXT,
     classes=["regurgitation"],
+    most_calls=_most_of_greedy,
 )
 def greedy(request: AttackRequest) -> AttackResult:
     """Take the likeliest allowed token at each step; a model that only generates text continues the text itself."""
     if not isinstance(request.target, PredictsNextToken):
         return _complete_text(request)
     explorer = SearchTree(request.target, request.canary.attack_space)
-    limit, width = explorer.calls + request.budget, 1
+    limit = explorer.calls + request.budget
     best: list[Guess] = []
-    # The likeliest tokens may spell no filling, if they are not its canonical tokens: then widen the beam.
-    while not best and width <= BEAM:
-        best = beam_search(explorer, width, limit)[:1]
-        width *= 4
+    for width in WIDTHS:
+        best = best or beam_search(explorer, width, limit)[:1]
     return explorer.result(request.canary.secret, best)
 
 

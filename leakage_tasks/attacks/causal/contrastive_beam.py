@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from leakage_tasks.attacks.access import NEXT_TOKEN
-from leakage_tasks.attacks.causal.beam import WIDTH, beam_search
+from leakage_tasks.attacks.causal.beam import WIDTH, beam_search, most_of_beam
 from leakage_tasks.attacks.causal.contrast import Contrast, reference_named
 from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, SearchTree
 from leakage_tasks.attacks.finding import AttackResult
@@ -34,6 +34,8 @@ def _access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> st
     remedy=NO_LOGITS,
     options=(WIDTH, CONTRAST),
     access=_access,
+    # Of the model and of the reference model.
+    most_calls=lambda request: most_of_beam(request).times(2),
 )
 def contrastive_beam(request: AttackRequest) -> AttackResult:
     """Return up to ten fillings by beam search on log P(filling) of the model minus that of ``contrast``.

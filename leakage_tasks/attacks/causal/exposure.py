@@ -21,6 +21,7 @@ from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.attacks.signal import CALIBRATED, SIGNAL
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import Option
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 
 WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
@@ -28,6 +29,8 @@ WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
 it has used the second share, so that the rest is enough for an estimate."""
 FEW_NODES = 2
 """An exact count is tried before anything else, up to this many nodes per token of the longest path."""
+DESCENTS = 14
+"""Maximum number of searches, counts and rounds of draws, each of which descends the tree once."""
 METHOD = Option(
     "method",
     str,
@@ -46,7 +49,31 @@ def _access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> st
     return (calibrated.access if values.get(SIGNAL.name) == CALIBRATED else access_by_protocol)(needs, target, values)
 
 
-@register("exposure", "exposure", *EITHER, auto=1, remedy=whole_texts.NO_SCORES, options=OPTIONS, access=_access)
+def _most_calls(request: AttackRequest) -> Calls:
+    """Return the most calls: of a search of the whole tree, or of the budget, which may pay for all whole texts."""
+    if not isinstance(request.target, PredictsNextToken):
+        return whole_texts.most_of_sample(request)
+    space = request.canary.attack_space
+    paths = request.target.paths(space)
+    nodes = paths.inner_nodes(request.budget)
+    texts = space.size if nodes is None and space.size <= request.budget else 0
+    # The secret's path is read even beyond the budget.
+    steps = max(request.budget, paths.longest) if nodes is None else nodes + paths.longest
+    calls = Calls(texts, steps, rounds=DESCENTS * paths.longest) + whole_texts.most_of_histogram(request)
+    # The calibrated rank reads both models, and then the rank by cost is computed on each.
+    return calls.times(4) if request.values[SIGNAL.name] == CALIBRATED else calls
+
+
+@register(
+    "exposure",
+    "exposure",
+    *EITHER,
+    auto=1,
+    remedy=whole_texts.NO_SCORES,
+    options=OPTIONS,
+    access=_access,
+    most_calls=_most_calls,
+)
 def exposure(request: AttackRequest) -> AttackResult:
     """Compute the rank of the secret by its cost under the model (The Secret Sharer, Definitions 2 and 3).
 

@@ -13,6 +13,7 @@ from leakage_tasks.attacks.finding import AttackResult, Guess
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import Option
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 FOUND = "found"
@@ -26,6 +27,15 @@ UNTIL = Option(
     "check",
     choices=("spent", FOUND),
 )
+ROUNDS = 12
+"""Rounds of draws in which a budget is usually spent: draws with a common beginning leave budget for further draws."""
+
+
+def _most_calls(request: AttackRequest) -> Calls:
+    depth = max(request.target.paths(request.canary.attack_space).longest - 1, 1)
+    spent = request.values[UNTIL.name] == FOUND
+    most = request.budget if spent else min(request.budget, request.values[DRAWS.name] * depth)
+    return Calls(steps=most, rounds=ROUNDS * depth)
 
 
 @register(
@@ -36,6 +46,7 @@ UNTIL = Option(
     remedy=NO_LOGITS,
     options=(DRAWS, UNTIL),
     classes=["regurgitation"],
+    most_calls=_most_calls,
 )
 def sample_tokens(request: AttackRequest) -> AttackResult:
     """Return the ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2).

@@ -15,6 +15,7 @@ from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, best_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.option import Option
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 SETTLED, PROVEN, PAPER = "settled", "proven", "paper"
@@ -34,7 +35,23 @@ guesses of this width as clearly as those of a wide beam, with 43 instead of 139
 BATCH = Option("batch", int, 128, "number of nodes that best-first search reads per iteration", minimum=1)
 
 
-@register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, options=(STOPPING, BATCH))
+def _most_calls(request: AttackRequest) -> Calls:
+    """Return the most calls: the budget. Nodes of one iteration may have all lengths, which need a round each."""
+    # A beam search, the secret's path and a partial last iteration are in addition.
+    iterations = request.budget // request.values[BATCH.name] + 3
+    longest = request.target.paths(request.canary.attack_space).longest
+    return Calls(steps=request.budget, rounds=iterations * longest)
+
+
+@register(
+    "shortest-path",
+    "extraction",
+    PredictsNextToken,
+    auto=1,
+    remedy=NO_LOGITS,
+    options=(STOPPING, BATCH),
+    most_calls=_most_calls,
+)
 def shortest_path(request: AttackRequest) -> AttackResult:
     """Return the ten cheapest fillings by best-first search over partial fillings (The Secret Sharer, section 5.4).
 

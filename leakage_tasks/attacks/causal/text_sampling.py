@@ -10,6 +10,7 @@ from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.option import Option
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import WritesTexts
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
@@ -18,6 +19,11 @@ TEMPERATURE = Option(
     "temperature", float, 1.0, "the sampling temperature; 1 is the model's own distribution", minimum=1e-3
 )
 NO_TEXT = "choose a model that generates text, or has logits"
+
+
+def _most_calls(request: AttackRequest) -> Calls:
+    tokens = longest(request.canary.attack_space)
+    return Calls(steps=min(request.values[TEXTS.name], request.budget) * tokens, rounds=tokens)
 
 
 @register(
@@ -29,6 +35,7 @@ NO_TEXT = "choose a model that generates text, or has logits"
     remedy=NO_TEXT,
     options=(TEXTS, TEMPERATURE),
     classes=["regurgitation"],
+    most_calls=_most_calls,
 )
 def sample_text(request: AttackRequest) -> AttackResult:
     """Return the fillings that a model generates most often, and the number of texts with the secret.

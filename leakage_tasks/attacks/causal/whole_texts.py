@@ -32,6 +32,7 @@ from leakage_tasks.core.log import log
 from leakage_tasks.core.option import Option
 from leakage_tasks.stats.intervals import at_most, clopper_pearson
 from leakage_tasks.stats.skew_normal import SIGNIFICANCE, fit_skew_normal
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.noise import NO_NOISE
 from leakage_tasks.targets.protocols import ScoresSequences, ScoresUpTo
 
@@ -63,7 +64,30 @@ def affordable(request: AttackRequest) -> bool:
     return request.canary.attack_space.size <= request.budget
 
 
-@register("brute-force", "extraction", ScoresSequences, auto=3, remedy=NO_SCORES, affordable=affordable)
+def most_texts(request: AttackRequest, number: int) -> Calls:
+    """Return the most calls to score the secret, then up to ``number`` other fillings and the histogram's."""
+    return Calls(texts=1 + min(request.canary.attack_space.size, number), rounds=2) + most_of_histogram(request)
+
+
+def most_of_histogram(request: AttackRequest) -> Calls:
+    """Return the most calls to score the histogram's random fillings."""
+    return Calls(texts=min(request.canary.attack_space.size, request.values.get(HISTOGRAM.name, 0)))
+
+
+def most_of_sample(request: AttackRequest) -> Calls:
+    """Return the most calls of an attack that scores up to ``budget`` fillings."""
+    return most_texts(request, request.budget)
+
+
+@register(
+    "brute-force",
+    "extraction",
+    ScoresSequences,
+    auto=3,
+    remedy=NO_SCORES,
+    affordable=affordable,
+    most_calls=most_of_sample,
+)
 def brute_force(request: AttackRequest) -> AttackResult:
     """Score every filling as a whole text (The Secret Sharer, section 5.1); ``budget`` must be at least |R|.
 
@@ -153,7 +177,15 @@ def secret_and_others(request: AttackRequest, others: Sequence[Filling]) -> tupl
     return finite(float(first[0])), chain([first[1:]], batches)
 
 
-@register("rank-sample", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, options=(HISTOGRAM,))
+@register(
+    "rank-sample",
+    "exposure",
+    ScoresSequences,
+    auto=2,
+    remedy=NO_SCORES,
+    options=(HISTOGRAM,),
+    most_calls=most_of_sample,
+)
 def rank_sample(request: AttackRequest) -> AttackResult:
     """Compute the rank from scores of whole texts: of all of R if ``budget`` allows (exact), else of a uniform sample.
 
@@ -259,7 +291,15 @@ def with_costs(result: AttackResult, costs: FloatArray, calls: int, decimals: in
     return {**result, "extra": {**extra, "audit_calls": counted, "costs": np.sort(costs).round(decimals).tolist()}}
 
 
-@register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, options=(DRAWS, HISTOGRAM))
+@register(
+    "skew-normal",
+    "exposure",
+    ScoresSequences,
+    auto=9,
+    remedy=NO_SCORES,
+    options=(DRAWS, HISTOGRAM),
+    most_calls=lambda request: most_texts(request, request.values[DRAWS.name]),
+)
 def skew_normal(request: AttackRequest) -> AttackResult:
     """Compute the exposure as −log2 of a fitted skew-normal's probability of costs no higher than the secret's.
 

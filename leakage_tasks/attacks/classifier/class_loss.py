@@ -8,22 +8,37 @@ from leakage_tasks.attacks.access import access_to_labels
 from leakage_tasks.attacks.causal.whole_texts import (
     HISTOGRAM,
     counted_rank,
+    most_texts,
     random_fillings,
     share_of_sample,
     with_costs,
 )
 from leakage_tasks.attacks.classifier.class_scores import ClassScores, every, guesses_of, within
 from leakage_tasks.attacks.classifier.label_search import NO_LABELS
-from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
+from leakage_tasks.attacks.classifier.mix_and_match import most_of_ranks, two_ranks
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
 
 
+def _most_calls(request: AttackRequest) -> Calls:
+    space = request.canary.attack_space
+    calls = most_texts(request, space.size if len(space.slots) == 1 else request.budget)
+    return calls + most_of_ranks(request) if isinstance(request.target, ProposesValues) else calls
+
+
 @register(
-    "class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, options=(HISTOGRAM,), access=access_to_labels
+    "class-loss",
+    "exposure",
+    ScoresLabels,
+    auto=1,
+    remedy=NO_LABELS,
+    options=(HISTOGRAM,),
+    access=access_to_labels,
+    most_calls=_most_calls,
 )
 def class_loss(request: AttackRequest) -> AttackResult:
     """Compute the rank of the secret by −log2 P(label | text) among all fillings of R.

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from leakage_tasks.attacks.access import access_to_labels
-from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, loss_only, size_of_step
+from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, kept_fillings, loss_only, size_of_step
 from leakage_tasks.attacks.classifier.class_scores import BEAM, ClassScores
 from leakage_tasks.attacks.classifier.shortlist import AUDIT, NUMBER, SHORTLIST, SHORTLIST_AT, first_order
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra
@@ -25,6 +25,7 @@ from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.option import Option
 from leakage_tasks.data import Columns, format_of
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import DifferentiableInputs, ScoresLabels
 
 BATCH = 1024
@@ -39,6 +40,19 @@ CORPUS_COLUMN = Option("corpus_column", str, "text", "the column of corpus that 
 COUNTS = Option("counts", str, None, "a JSON file of counts by word, instead of corpus")
 
 
+def _most_calls(request: AttackRequest) -> Calls:
+    """Return the most calls: all values of the first slot, then what the budget allows for each filling."""
+    space, texts = request.canary.attack_space, 0
+    for slot, alphabet in enumerate(space.slots):
+        heads = kept_fillings(space, slot, request.values["beam"])
+        everything = heads * len(alphabet)
+        texts += everything if slot == 0 else min(everything, max(request.budget, heads))
+        # The budget includes gradients, except for a shortlist that the user sets. An audit scores all values.
+        texts += 2 * max(heads, NUMBER) if request.values["shortlist"] else 0
+        texts += everything if request.values["audit"] else 0
+    return Calls(texts, rounds=4 * len(space.slots))
+
+
 @register(
     "label-search",
     "extraction",
@@ -48,6 +62,7 @@ COUNTS = Option("counts", str, None, "a JSON file of counts by word, instead of 
     options=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
     access=access_to_labels,
     classes=["model inversion"],
+    most_calls=_most_calls,
 )
 def label_search(request: AttackRequest) -> AttackResult:
     """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.

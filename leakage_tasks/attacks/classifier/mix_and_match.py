@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.attacks.access import access_to_candidates
-from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, loss_only, size_of_step
+from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, kept_fillings, loss_only, size_of_step
 from leakage_tasks.attacks.classifier.class_scores import BEAM, ClassScores, within, words_only
 from leakage_tasks.attacks.finding import AttackResult, Extra
 from leakage_tasks.attacks.registry import AttackRequest, register
@@ -14,10 +14,35 @@ from leakage_tasks.attacks.signal import SIGNAL
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import Option
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
 from leakage_tasks.targets.tokens.slot_tokens import values_at
 
 CANDIDATES = Option("candidates", int, 2000, "number of the generator's best candidates to consider", minimum=1)
+
+
+def _most_calls(request: AttackRequest) -> Calls:
+    """Return the most calls: the first slot's values, the budget for later slots, the proposals and the two ranks."""
+    slots = request.canary.attack_space.slots
+    later = request.budget if len(slots) > 1 else 0
+    scored = Calls(len(slots[0]) + later, rounds=len(slots))
+    return scored + _most_of_proposals(request, request.values["beam"]) + most_of_ranks(request)
+
+
+def most_of_ranks(request: AttackRequest) -> Calls:
+    """Return the most calls of :func:`two_ranks`: a proposal and all values for each slot."""
+    slots = request.canary.attack_space.slots
+    return Calls(sum(map(len, slots)), rounds=len(slots)) + _most_of_proposals(request, 1)
+
+
+def _most_of_proposals(request: AttackRequest, width: int) -> Calls:
+    """Return the most calls of the generator to propose values for each slot of ``width`` fillings."""
+    space, calls = request.canary.attack_space, Calls(rounds=0)
+    most_calls = getattr(getattr(request.target, "generator", None), "most_calls", None)
+    for slot in range(len(space.slots)):
+        one = Calls(texts=1) if most_calls is None else most_calls(space, slot)
+        calls += one.times(kept_fillings(space, slot, width))
+    return calls
 
 
 @register(
@@ -29,6 +54,7 @@ CANDIDATES = Option("candidates", int, 2000, "number of the generator's best can
     options=(BEAM, CANDIDATES, SIGNAL),
     access=access_to_candidates,
     classes=["model inversion"],
+    most_calls=_most_calls,
 )
 def mix_and_match(request: AttackRequest) -> AttackResult:
     """Generate candidates, filter them and sort them by the class loss (Mix and Match, section 4.3).

@@ -28,6 +28,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.core.option import Option
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.pass_rows import RowLimit
 from leakage_tasks.targets.protocols import RelaxesTokens
 
@@ -85,6 +86,16 @@ OPTIONS = (
 NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, or another attack for other models"
 
 
+def _most_calls(request: AttackRequest) -> Calls:
+    most = max(request.budget, _descent_calls(request)) + 1
+    return Calls(texts=most, rounds=most)
+
+
+def _descent_calls(request: AttackRequest) -> int:
+    """Return the rows read for a canary before the finish: each step forward and backward, then the answers."""
+    return int(request.values["restarts"] * (2 * request.values["steps"] + 1))
+
+
 @register(
     "inversion",
     "extraction",
@@ -96,6 +107,7 @@ NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, or another attack fo
     options=OPTIONS,
     batched=True,
     classes=["model inversion"],
+    most_calls=_most_calls,
 )
 def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     """Minimise the loss over mixtures of each slot's values (section 3.1), then search over whole fillings.
@@ -112,8 +124,7 @@ def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     TargetError for values that the model cannot mix and for losses that are not finite.
     """
     restarts, steps = (requests[0].values[name] for name in ("restarts", "steps"))
-    # Rows read for a canary before the finish: each step forward and backward, then the answers.
-    calls = restarts * (2 * steps + 1)
+    calls = _descent_calls(requests[0])
     for request in requests:
         if calls > request.budget:
             raise OptionError(

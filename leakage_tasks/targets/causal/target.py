@@ -16,7 +16,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.attack_thread import submit
 from leakage_tasks.targets.batches import check_fits, padded, row_bits
 from leakage_tasks.targets.batching import Capacity
-from leakage_tasks.targets.causal.beginnings import continues, fewest_worth, worth_sharing
+from leakage_tasks.targets.causal.beginnings import continues, worth_sharing
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
@@ -161,17 +161,16 @@ class CausalTarget(CausalReader):
         """
         return self.pass_rows.of_whole_texts(self.engine, length, length if own is None else own, copied)
 
-    def tokens_read(self, length: int, own: int, texts: int) -> int:
-        """Return the number of tokens read per text, for ``texts`` texts with ``own`` tokens after a common prefix."""
-        shares = self.source is None and worth_sharing(length - own, texts, texts * length)
-        return own if shares and (continues(self) or self.fewest_by_token(length, own, texts)) else length
+    def tokens_read(self, space: Space, length: int, texts: int) -> int:
+        """Return the number of tokens read per text, for whole texts of a space, which have ``length`` tokens each."""
+        own = self.paths(space).longest
+        shares = self.source is None and self.engine.cached and worth_sharing(length - own, texts, texts * length)
+        return own if shares else length
 
-    def fewest_by_token(self, length: int, own: int, texts: int) -> int:
-        """Return the minimum number of texts for reading the rest token by token; 0 if that is not done."""
-        if continues(self) or not self.engine.cached or own >= length:
-            return 0
-        fewest = fewest_worth(self, length - own, own)
-        return fewest if texts >= fewest else 0
+    @property
+    def by_token(self) -> bool:
+        """True if the tokens of whole texts after a shared beginning are read one at a time."""
+        return self.engine.cached and not continues(self)
 
     def score(self, encoded: Sequence[list[int]], unscored: Sequence[int], sources: Sequence[Any]) -> FloatArray:
         """Return costs in bits ``[n]`` of texts in one pass, without the first ``unscored`` tokens ``[n]`` of each.

@@ -17,6 +17,7 @@ from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.option import Option
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.protocols import Proposal
 from leakage_tasks.targets.suffix.causal import SuffixSampler
@@ -75,15 +76,11 @@ class TextGenerator:
             self._counts[key] = self._pruned(key[0], after, alphabet, word)
         return self._counts[key]
 
-    def most_work(self, space: Space, slot: int) -> tuple[int, int, int]:
-        """Return the maximum rows and tokens read for one proposal, and its steps: the passes if one holds all texts.
-
-        The shared prefix is read once, in one row; then one token is read for each row.
-        """
+    def most_calls(self, space: Space, slot: int) -> Calls:
+        """Return the most calls for one proposal: the beginning, and the tokens of all texts."""
         before = space.begin([max(alphabet.values, key=len) for alphabet in space.slots[:slot]])
         length = self._length(_gap(before), space.pieces[slot + 1], space.slots[slot])
-        new_tokens = self._texts * length
-        return new_tokens + 1, new_tokens + len(self._target.begun(self._target.encode([before])[0])), length + 1
+        return Calls(texts=1, steps=self._texts * length, rounds=length + 1)
 
     def _proposal(self, space: Space, head: Filling, slot: int) -> Proposal:
         counts = self.value_counts(space, head, slot)

@@ -1,26 +1,27 @@
-"""The cost model of each attack against what the attack takes."""
+"""The limits of each attack against what the attack takes."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.registry import texts_in_budget
 from leakage_tasks.attacks.selection import AttackSettings, chosen_attacks
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
-from leakage_tasks.planning.bounds import bounds_of
-from leakage_tasks.planning.case import case_of, shortest_path
+from leakage_tasks.planning.limits import limits_of
 from leakage_tasks.planning.meter import metered, modules_of
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.harness.target import as_target
 from tests.encoders import save_base, save_classifier
 from tests.oracles import letters, tiny_gpt2
@@ -53,7 +54,7 @@ def small_lstm() -> CharLSTMForCausalLM:
         pytest.param(small_lstm, id="lstm", marks=pytest.mark.slow),
     ],
 )
-def test_every_canary_stays_within_the_bounds(attack: str, template: str, make: Callable[[], Any]) -> None:
+def test_every_canary_stays_within_the_limits(attack: str, template: str, make: Callable[[], Any]) -> None:
     model, settings = make(), {"draws": 200} if attack in ("skew-normal", "sample-tokens") else {}
     target = CausalTarget(model, letters())
     canaries = make_canaries(template, 1, controls=1, seed=1, id_prefix="p")
@@ -61,12 +62,11 @@ def test_every_canary_stays_within_the_bounds(attack: str, template: str, make: 
     run_attack("beam", target, canaries[:1], budget=60)
     pairs = chosen_attacks(AttackSettings(attack, ATTACKS[attack], 400, values=settings), target, canaries)
     for (chosen, request), canary in zip(pairs, canaries, strict=True):
-        bounds = bounds_of(chosen.name, case_of(chosen, request))
+        limits = limits_of(chosen, request)
         with metered(modules_of(SimpleNamespace(model=model))) as count:
             run_attack(attack, target, [canary], budget=400, goal=ATTACKS[attack], values=settings)
         for name in ("rows", "passes", "tokens"):
-            ends = getattr(bounds, name)
-            assert ends.least <= getattr(count, name) <= ends.most, (name, ends, count)
+            assert 0 < getattr(count, name) <= getattr(limits, name), (name, limits, count)
 
 
 @pytest.mark.parametrize("attack", ["mix-and-match", "class-loss"])
@@ -87,15 +87,36 @@ def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, templa
     words = {"words": word_list("words", tuple("abcdefghijklmnopqrstuvwxyz"))}
     canaries = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", label="LABEL_1", alphabets=words)
     ((chosen, request),) = chosen_attacks(AttackSettings(attack, goal, 1000), target, canaries)
-    case = case_of(chosen, request)
-    bounds = bounds_of(chosen.name, case)
+    limits = limits_of(chosen, request)
     with metered(modules_of(lm)) as count, metered([lm.target.model]) as classifier:
         run_attack(attack, target, canaries, budget=1000, goal=goal)
-    assert 0 < count.rows - classifier.rows <= case.written[0]
-    assert count.tokens - classifier.tokens <= case.written[1]
+    assert count.rows > classifier.rows
     for name in ("rows", "passes", "tokens"):
-        ends = getattr(bounds, name)
-        assert ends.least <= getattr(count, name) <= ends.most, (name, ends, count)
+        assert getattr(count, name) <= getattr(limits, name), (name, limits, count)
+
+
+SEARCHES = [
+    ("label-search", {"beam": 3}),
+    ("label-search", {"beam": 3, "shortlist": 5, "audit": True}),
+    ("inversion", {"restarts": 2, "steps": 20}),
+]
+
+
+@pytest.mark.parametrize(("attack", "values"), SEARCHES)
+@pytest.mark.parametrize("template", ["the {words} c", "the {words} b {words} c"])
+def test_searches_on_a_classifier_stay_within_the_limits(
+    tmp_path: Path, attack: str, values: dict[str, Any], template: str
+) -> None:
+    save_classifier(tmp_path / "classifier", save_base(tmp_path / "base"))
+    lm = ClassifierScorerLM(pretrained=str(tmp_path / "classifier"), device="cpu")
+    target, words = as_target(lm), {"words": word_list("words", tuple("abcdefghijklmnopqrstuvwxyz"))}
+    canaries = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", label="LABEL_1", alphabets=words)
+    ((chosen, request),) = chosen_attacks(AttackSettings(attack, "extraction", 300, values=values), target, canaries)
+    limits = limits_of(chosen, request)
+    with metered(modules_of(lm)) as count:
+        run_attack(attack, target, canaries, budget=300, goal="extraction", values=values)
+    for name in ("rows", "passes", "tokens"):
+        assert 0 < getattr(count, name) <= getattr(limits, name), (name, limits, count)
 
 
 def test_brute_force_takes_all_fillings() -> None:
@@ -103,31 +124,21 @@ def test_brute_force_takes_all_fillings() -> None:
     canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
     ((attack, request),) = chosen_attacks(AttackSettings("brute-force", "extraction", 400), target, canaries)
     (found,) = run_attack("brute-force", target, canaries, budget=400, goal="extraction")
-    rows = bounds_of("brute-force", case_of(attack, request)).rows
-    assert (rows.least, found.model_calls) == (100, 100)
+    assert found.model_calls == 100 <= limits_of(attack, request).rows <= 102
+
+
+def test_a_shared_beginning_is_not_counted_for_each_text() -> None:
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    canaries = make_canaries(LONG + "{digits:3}.", 1, controls=0, seed=1, id_prefix="p")
+    ((attack, request),) = chosen_attacks(AttackSettings("rank-sample", "exposure", 400), target, canaries)
+    limits = limits_of(attack, request)
+    assert limits.tokens < 10 * limits.rows < 400 * len(LONG)
 
 
 def test_an_attack_of_another_package_keeps_to_its_budget() -> None:
     target = CausalTarget(tiny_gpt2(letters()), letters())
     canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
     ((attack, request),) = chosen_attacks(AttackSettings("beam", "extraction", 400), target, canaries)
-    assert bounds_of("theirs", case_of(attack, request)).rows.most == 400
-
-
-def test_the_shortest_path_of_a_space_of_digits() -> None:
-    target = CausalTarget(tiny_gpt2(letters()), letters())
-    (canary,) = make_canaries("pin {digits:5}.", 1, controls=0, seed=1, id_prefix="p")
-    assert shortest_path(target.paths(canary.space)) == 6
-
-
-def test_the_search_for_it_stops_where_there_are_too_many_states() -> None:
-    class Wide:
-        root = 0
-
-        def table(self, states: np.ndarray) -> np.ndarray:
-            return (states[:, None] + 1) * 100 + np.arange(100)
-
-        def ends(self, states: np.ndarray) -> np.ndarray:
-            return np.zeros(len(states), dtype=bool)
-
-    assert shortest_path(Wide()) == 2
+    theirs = dataclasses.replace(attack, most_calls=texts_in_budget)
+    assert theirs.most_calls(request) == Calls(texts=400)
+    assert 400 <= limits_of(theirs, request).rows <= 410
