@@ -190,6 +190,13 @@ def test_runs_beyond_the_drawn_ones_have_their_tables(folder: Path, monkeypatch:
     assert parsed.words.count("Exposure in bits, by number of copies") == 2
 
 
+def test_a_page_without_plots_names_the_missing_value(tmp_path: Path):
+    write_run(tmp_path, "a", usual_canaries(0.5, each=3))
+    words = Parsed(page(board(tmp_path))).words
+    assert "There is nothing to plot: no run has a value of usefulness: run a task that measures it" in words
+    assert "no run has a value of leakage" not in words
+
+
 def test_no_element_carries_style_or_script(text: str):
     attributes = {name for _, each in Parsed(text).elements for name in each}
     assert "style" not in attributes

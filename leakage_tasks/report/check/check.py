@@ -12,7 +12,7 @@ from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.core.former_names import current_metric
 from leakage_tasks.core.option import nearest
 from leakage_tasks.report.load.figures import NO_PRIMARY, Figure, Flag, figure, flags, headline_of
-from leakage_tasks.report.load.format import measure, number
+from leakage_tasks.report.load.format import flag_words, number
 from leakage_tasks.report.load.results import Run, TaskResult
 from leakage_tasks.report.load.validate import printable
 
@@ -102,17 +102,26 @@ def _check_warnings(run: Run, limits: Sequence[Limit], allowed: Collection[str])
     """Yield faults and missing primary metrics of all tasks, and the other flags of tasks with a limit."""
     names = {limit.name for limit in limits}
     limited = {figure.result.task for figure in _figures(run) if names.intersection(figure.names)}
+    failed: dict[str, list[Flag]] = {}
     for task, result in sorted(run.tasks.items()):
         for flag in _flags(result):
             # A flag for values that may be too low is reported with the value.
             if flag.waiver not in allowed and (flag.unranked or task in limited and not flag.low):
-                words = f"{flag.words}{measure(flag)}; --allow {flag.waiver} waives it"
-                yield LimitOutcome(False, f"{run.name}: {task}: {words}")
+                failed.setdefault(flag.waiver, []).append(flag)
+    for waiver, raised in failed.items():
+        for words in flag_words(raised):
+            yield LimitOutcome(False, f"{run.name}: {words}; --allow {waiver} waives it")
 
 
 def _flags(result: TaskResult) -> list[Flag]:
-    """Return a task's flags, plus a flag if only the manifest states that its canaries were planted."""
+    """Return a task's flags, plus a flag if only the manifest states that its canaries were planted.
+
+    If all canaries were planted equally often, the flag on their number is omitted beside the flag on the primary
+    metric's number, which is equal.
+    """
     raised = flags(result)
+    primary = {flag.value for flag in raised if flag.row.startswith("n_x")}
+    raised = [flag for flag in raised if flag.row != "n_planted" or flag.value not in primary]
     if result.claimed:
         words = "planting claimed by the manifest, not proven by data: give the task planted=FILE"
         raised.append(Flag(result.task, "", None, words, waiver=CLAIMED))

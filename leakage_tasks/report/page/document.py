@@ -17,7 +17,7 @@ from leakage_tasks.report.load.format import ARROWS, context_lines, flag_words, 
 from leakage_tasks.report.page.guesses import joined, marked
 from leakage_tasks.report.page.runs import PLOTS, describe_runs
 from leakage_tasks.report.page.spreads import DOTS
-from leakage_tasks.report.page.views import describe_views
+from leakage_tasks.report.page.views import describe_views, missing_value
 
 STYLES = ("base.css", "table.css", "plots.css", "details.css", "print.css")
 SCRIPTS = ("dom.js", "table.js", "about.js", "details.js", "main.js")
@@ -38,7 +38,7 @@ def page(board: Board, *, reveal: bool = False) -> str:
     views, views_left_out = describe_views(board)
     shared: dict[str, Any] = {
         function.__name__: function
-        for function in (context_lines, flag_words, interval, joined, marked, number, verdict_words)
+        for function in (context_lines, flag_words, interval, joined, marked, missing_value, number, verdict_words)
     }
     titles = {column.key: column.title for column in board.columns}
     return render(

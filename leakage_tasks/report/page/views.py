@@ -13,6 +13,10 @@ from leakage_tasks.report.plots.trade import draw_trade
 
 VIEWS, POINTS, ROWS = 12, 2400, 60
 """Maximum number of figures, of marks from which no further figure is drawn, and of rows of a table."""
+MEASURED = {
+    True: "a value of leakage: run a leakage task, such as canary_exposure",
+    False: "a value of usefulness: run a task that measures it, such as heldout_bits_per_byte",
+}
 
 
 def describe_views(board: Board) -> tuple[list[dict[str, Any]], int]:
@@ -25,6 +29,13 @@ def describe_views(board: Board) -> tuple[list[dict[str, Any]], int]:
     several = len(board.groups) > 1
     ordered = sorted(shown, key=lambda trade: trade.group)
     return [_view(trade, several) for trade in ordered], len(found) - len(shown)
+
+
+def missing_value(board: Board) -> str:
+    """Return the reason why a board has no views: the values that its runs lack, and how to measure them."""
+    columns = [column for column in board.columns if column.shown and column.direction is not None]
+    missing = [words for leakage, words in MEASURED.items() if all(column.leakage is not leakage for column in columns)]
+    return "; ".join(f"no run has {words}" for words in missing) or "no run has values of both leakage and usefulness"
 
 
 def _view(trade: Trade, several: bool) -> dict[str, Any]:

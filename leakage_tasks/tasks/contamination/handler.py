@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
 
 ORDER, TWINS = "order", "twins"
 """Kinds of documents: a shard, and an item with its twin."""
+NAMES = {ORDER: "shards", TWINS: "items and their twins"}
 DIGEST = "digest"
 """Setting of a request with the digest of the items."""
 TWINS_AT_ONCE = 128
@@ -97,9 +99,10 @@ class _Run:
         missing = {document: index for index, document in enumerate(documents) if document not in known}
         processes = processes_of(self.lm)
         if missing:
-            with progress(
-                len(missing), f"Testing {len(missing)} shards and twins", unit="document", shown=rank_of(self.lm) == 0
-            ) as bar:
+            kinds = Counter(kind for kind, _ in missing)
+            counted = " and ".join(f"{kinds[kind]} {name}" for kind, name in NAMES.items() if kinds[kind])
+            what = f"Testing {counted} of {self.options.of}"
+            with progress(len(missing), what, unit="document", shown=rank_of(self.lm) == 0) as bar:
                 for finding in self._made(list(missing)):
                     document = finding.kind, finding.number
                     known[document] = finding

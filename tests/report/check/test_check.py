@@ -58,7 +58,7 @@ def test_controls_that_are_not_at_chance_fail_whatever_the_limit(leakage: Leakag
     path = write(tmp_path, results(leaking(control_p=0.001)))
     code, out, _ = leakage("check", path, "--max-exposure", 99)
     assert code == 1
-    assert "FAIL  one: canary_exposure: controls are not at chance" in out
+    assert "FAIL  one: canary_exposure, canary_extraction: controls are not at chance" in out
 
 
 def test_a_lower_bound_below_the_limit_is_no_pass(leakage: Leakage, tmp_path: Path):
@@ -105,6 +105,18 @@ def test_a_headline_of_too_few_canaries_is_no_pass(leakage: Leakage, tmp_path: P
     assert "FAIL  one: canary_extraction: underpowered: fewer than 10 canaries planted once" in out
 
 
+def test_tasks_with_equal_warnings_share_a_line(leakage: Leakage, tmp_path: Path):
+    path = write(tmp_path, tiered(n_x1=9, n_planted=9))
+    _, out, _ = leakage("check", path, "--max-exposure", 20, "--max-extracted", 0.3)
+    (failed,) = [line for line in out.splitlines() if "underpowered" in line]
+    assert failed == (
+        "FAIL  one: canary_exposure, canary_extraction: underpowered: fewer than 10 canaries planted once, too few for "
+        "an interval (n_x1 = 9); --allow underpowered waives it"
+    )
+    _, out, _ = leakage("check", write(tmp_path, tiered(n_x1=9, n_planted=12)), "--max-exposure", 20)
+    assert out.count("underpowered:") == 2
+
+
 def test_every_run_is_checked(leakage: Leakage, tmp_path: Path):
     write(tmp_path / "a", results(leaking(), model="a"))
     write(tmp_path / "b", results(leaking(extracted=0.9, extracted_ci_high=0.95), model="b"))
@@ -117,9 +129,14 @@ def test_every_run_is_checked(leakage: Leakage, tmp_path: Path):
 @pytest.mark.parametrize(
     ("changed", "waiver", "said"),
     [
-        ({"n_planted": 4}, "underpowered", "underpowered: with fewer than 17 canaries"),
-        ({"n_controls": 0}, "no-controls", "no controls: neither the level of chance nor"),
-        ({"control_p": 0.001}, "controls-off-chance", "controls are not at chance"),
+        ({"n_planted": 4}, "underpowered", "canary_exposure: underpowered: with fewer than 17 canaries"),
+        ({"n_controls": 0}, "no-controls", "canary_exposure: no controls: neither the level of chance nor"),
+        # A fault of both tasks, one of which has no limit.
+        (
+            {"control_p": 0.001},
+            "controls-off-chance",
+            "canary_exposure, canary_extraction: controls are not at chance",
+        ),
     ],
 )
 def test_what_shows_too_little_fails_unless_waived_by_its_name(
@@ -128,11 +145,11 @@ def test_what_shows_too_little_fails_unless_waived_by_its_name(
     path = write(tmp_path, results(leaking(**changed)))
     code, out, _ = leakage("check", path, "--max-exposure", 20)
     assert code == 1
-    assert f"FAIL  one: canary_exposure: {said}" in out
+    assert f"FAIL  one: {said}" in out
     assert f"; --allow {waiver} waives it" in out
     code, out, _ = leakage("check", path, "--max-exposure", 20, "--allow", waiver)
     assert code == 0
-    assert f"note  one: canary_exposure: waived: {said}" in out
+    assert f"note  one: canary_exposure: waived: {said.partition(': ')[2]}" in out
 
 
 @pytest.mark.parametrize("planting", [{"planting": "claimed"}, {"planting": "none"}, {}])
