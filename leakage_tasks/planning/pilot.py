@@ -19,8 +19,8 @@ from leakage_tasks.planning.passes import MERGED
 from leakage_tasks.planning.watch import PilotTimeUpError, PilotWatch
 from leakage_tasks.targets.scheduler import OnRows
 
-FEWEST = 5
-"""Smallest pilot; with fewer canaries, the range is almost as wide as without a pilot."""
+FEWEST = 3
+"""Smallest pilot; with fewer canaries, a single one decides which cost is likely."""
 Attacked = Callable[[Sequence[Canary], OnRows, Callable[[int, Finding], None]], object]
 """A function that attacks canaries; it calls its second argument with a canary's index and the rows that were read for
 it, and its third with a canary's index and finding."""
