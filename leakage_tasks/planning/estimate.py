@@ -98,7 +98,7 @@ def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
     rows = _estimate([kind.groups["rows"] for kind in kinds])
     passes = [kind.groups["passes"] for kind in kinds]
     seen = [depth for group in passes for depth in (*group.sampled, *group.unfinished)]
-    most = max(*(kind.limits.passes for kind in kinds), *seen)
+    most = max([*seen, *(kind.limits.passes for kind in kinds)])
     depths = CostEstimate(max(seen, default=most), max(seen, default=1.0), most, most)
     at_once = min(kind.pace.at_once for kind in kinds)
     ends = {}

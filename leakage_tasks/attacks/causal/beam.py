@@ -118,8 +118,8 @@ def _cheapest(
 
 NO_TEXT = "choose a model that generates text or has logits"
 WIDTHS = (1, 4, BEAM)
-"""Widths of the greedy search: if the likeliest tokens spell no filling, which are not its canonical tokens, the beam
-becomes wider."""
+"""Beam widths of the greedy search, tried until a filling is found. The likeliest tokens may spell no filling, if they
+are not its canonical tokens."""
 
 
 def _most_of_greedy(request: AttackRequest) -> Calls:
