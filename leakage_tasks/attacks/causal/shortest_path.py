@@ -37,8 +37,8 @@ BATCH = Option("batch", int, 128, "number of nodes that best-first search reads 
 
 def _most_calls(request: AttackRequest) -> Calls:
     """Return the most calls: the budget. Nodes of one iteration may have all lengths, which need a round each."""
-    # A beam search, the secret's path and a partial last iteration are in addition.
-    iterations = request.budget // request.values[BATCH.name] + 3
+    # Two beam searches, the secret's path and a partial last iteration are in addition.
+    iterations = request.budget // request.values[BATCH.name] + 4
     longest = request.target.paths(request.canary.attack_space).longest
     return Calls(steps=request.budget, rounds=iterations * longest)
 
