@@ -59,8 +59,8 @@ def beam_search(explorer: SearchTree, width: int, limit: int, without_choice: in
     """Return up to ten fillings. Keep the ``width`` cheapest nodes per level; stop after ``limit`` model calls in
     total.
 
-    Of the ``without_choice`` cheapest nodes of a level, those that only one token may follow are kept too: the text
-    after the last slot must not reduce the number of guesses.
+    Nodes that only one token may follow are kept too, if they are among the ``without_choice`` cheapest of a level: the
+    text after the last slot must not reduce the number of guesses.
     """
     return in_forest(_beams, explorer, (width, limit, without_choice), width)
 

@@ -30,8 +30,8 @@ STOPPING = Option(
 WHOLE = 256
 """Maximum number of nodes of a tree that is read whole instead of in part by a beam search."""
 NARROW = 4
-"""Width of the first beam search for an unknown secret. A model that knows nothing of nine digits prefers the ten
-guesses of this width as clearly as those of a wide beam, with 43 instead of 139 nodes read."""
+"""Width of the first beam search for an unknown secret. A model that knows nothing of nine digits prefers its ten
+guesses as clearly as the guesses of a wide beam, and it reads 43 instead of 139 nodes."""
 BATCH = Option("batch", int, 128, "number of nodes that best-first search reads per iteration", minimum=1)
 
 
