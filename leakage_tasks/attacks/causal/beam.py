@@ -99,8 +99,8 @@ def _children(forest: Forest, nodes: Nodes, best: list[list[Guess]]) -> Children
 def _cheapest(
     forest: Forest, level: Sequence[tuple[Nodes, Children]], most: IntArray, without_choice: IntArray
 ) -> list[tuple[Nodes, Children]]:
-    """Keep the ``most`` cheapest children of each tree, and those of the ``without_choice`` cheapest that only one
-    token may follow; ties go to the earlier child."""
+    """Keep the ``most`` cheapest children of each tree, and children that only one token may follow if they are among
+    the ``without_choice`` cheapest. Ties go to the earlier child."""
     costs = np.concatenate([children.costs for _, children in level])
     trees = np.concatenate([forest.trees_of(nodes, children) for nodes, children in level])
     order = np.argsort(trees, kind="stable")
