@@ -215,7 +215,10 @@ def canary_from_json(data: Any, where: str = "canary") -> Canary:
         field_name = f"field {error.name!r}: " if error.name else ""
         raise ManifestError(f"{where}: {field_name}{error.what}: correct it") from None
     if line.schema != SCHEMA:
-        raise ManifestError(f"{where}: field 'schema' is {line.schema}, this version reads {SCHEMA}")
+        raise ManifestError(
+            f"{where}: field 'schema' is {line.schema}, this version reads {SCHEMA}: use the version that wrote it, or "
+            "make the manifest again"
+        )
     return _build(line, where)
 
 

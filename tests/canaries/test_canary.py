@@ -117,7 +117,7 @@ def test_bad_canaries(change: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 2}, "field 'schema' is 2, this version reads 1"),
+        ({"schema": 2}, "field 'schema' is 2, this version reads 1: use the version that wrote it"),
         ({"schema": True}, "field 'schema': expected a whole number, found true or false"),
         ({"secret": "12"}, "field 'secret': expected a list, found text"),
         ({"secret": [1, 2]}, "field 'secret.0': expected text, found a number"),
