@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,11 @@ def test_a_limit_on_the_size_of_files(command: Command, inputs: Path, tmp_path: 
     check(outcome, "File too large")
     assert contents(tmp_path / "out") == before
     assert not list((tmp_path / "out").glob(".leakage-*"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_under_standard_output(leakage: Leakage, monkeypatch: pytest.MonkeyPatch) -> None:
+    with suppress(OSError), Path("/dev/full").open("w", buffering=1) as full:  # Closing writes once more.
+        monkeypatch.setattr("sys.stdout", full)
+        outcome = leakage("--version")
+    check(outcome, "No space left on device: free disk space")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from leakage_tasks.cli.help import LeakageGroup, command_help
+from leakage_tasks.core.atomic import REMEDIES
 from leakage_tasks.core.encoding import unwritable
 from leakage_tasks.core.errors import LeakageError, one_line
 
@@ -45,7 +46,8 @@ def main() -> None:
         raise SystemExit(2) from None
     except OSError as error:
         path = f"{error.filename}: " if error.filename else ""
-        print(f"leakage: {one_line(f'{path}{error.strerror or error}: check the path')}", file=sys.stderr)
+        remedy = REMEDIES.get(error.errno or 0, "check the path")
+        print(f"leakage: {one_line(f'{path}{error.strerror or error}: {remedy}')}", file=sys.stderr)
         raise SystemExit(2) from None
     except UnicodeEncodeError as error:
         print(f"leakage: {one_line(unwritable(error, sys.argv[1:]))}", file=sys.stderr)

@@ -16,7 +16,7 @@ from leakage_tasks.core.signal_cleanup import PREFIX, SUFFIX, cleanup_on_signals
 _EXCHANGE, _CURRENT_FOLDER = 2, -100
 _TOOL_FOLDERS = (".git", ".venv", "node_modules")
 _FREE_SPACE = "free disk space"
-_REMEDIES = {
+REMEDIES = {
     errno.ENOSPC: _FREE_SPACE,
     errno.EDQUOT: _FREE_SPACE,
     errno.EFBIG: "raise the limit (ulimit -f)",
@@ -69,7 +69,7 @@ def failure_of(error: Exception, path: str | Path, folder: Path) -> str | None:
     Libraries in other languages raise their own errors, which name the system's error or have it as their cause.
     """
     chain = [cause for cause in (error, error.__cause__, error.__context__) if cause is not None]
-    for code, remedy in _REMEDIES.items():
+    for code, remedy in REMEDIES.items():
         if any(getattr(cause, "errno", None) == code or os.strerror(code) in str(cause) for cause in chain):
             return f"{path}: cannot be written ({os.strerror(code)}): {remedy}"
     if not isinstance(error, OSError):
