@@ -11,7 +11,8 @@ SUPPORTING = ("all", "one", "none")
 def numbers(option: str, text: str) -> list[int]:
     """Parse whole numbers separated by commas. Raises OptionError, which names ``option``."""
     try:
-        return [int(item) for item in text.split(",")]
+        # int() also accepts the digits of other scripts.
+        return [int(item.encode("ascii")) for item in text.split(",")]
     except ValueError:
         raise OptionError(f"{option} is {text!r}: give whole numbers with commas between, such as 1,10") from None
 

@@ -77,6 +77,8 @@ def _load_trainer(location: str) -> Any:
     module, _, name = location.partition(":")
     sys.path.insert(0, "")
     try:
+        if not name:
+            raise ValueError("names no function")
         with _one_line_errors(location, f"importing {module}", exempt=(ImportError, ValueError)):
             imported = import_module(module)
         function = getattr(imported, name)

@@ -138,7 +138,7 @@ def test_plant_and_verify(tmp_path: Path, manifest: Path, leakage: Leakage) -> N
     [
         (["canaries", "--template", "no slot", "-o", "x.jsonl"], "has no slot"),
         (["canaries", "--template", "{nope}", "-o", "x.jsonl"], "unknown space 'nope'"),
-        (["canaries", "--template", "{digits}", "--repetitions", "1,x", "-o", "x.jsonl"], "--repetitions is '1,x'"),
+        (["canaries", "--template", "{digits}", "--repetitions", "1,٣", "-o", "x.jsonl"], "--repetitions is '1,٣'"),
         (["canaries", "--template", "{digits}", "--words", "x", "-o", "x.jsonl"], "--words is 'x'"),
         (["canaries", "--template", "{x}", "--words", "x=none.txt", "-o", "x.jsonl"], "none.txt: cannot read"),
         (["canaries", "--template", "{digits}", "-o", "none/x.jsonl"], "cannot be written"),

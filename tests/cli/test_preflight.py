@@ -70,7 +70,7 @@ def test_what_is_absent_is_exit_code_1(leakage: Run, manifest: Path) -> None:
     [
         ("no_such_module:whole", "No module named 'no_such_module': give MODULE:FUNCTION"),
         ("my_training:other", "has no attribute 'other'"),
-        ("my_training", "give MODULE:FUNCTION"),
+        ("my_training", "names no function: give MODULE:FUNCTION"),
         (":whole", "give MODULE:FUNCTION"),
         ("my_training:CONSTANT", "CONSTANT is a int: give a function that returns a Trainer"),
         ("my_training:refused", "refused() failed (TemplateError: Only user and assistant roles are supported!): run"),
