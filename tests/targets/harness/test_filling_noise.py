@@ -50,8 +50,9 @@ def test_the_noise_is_what_16_bits_do_to_the_fillings_costs(dtype, before):
     noise = noise_on_fillings(CausalTarget(half, letters()), PIN, context)
     texts = random_texts(PIN.attack_space, 16)
     apart = plain(half, texts, before) - plain(full, texts, before)
-    assert noise.of(len(texts[0])) == pytest.approx(np.sqrt(np.mean(apart**2)), rel=1.5)
-    assert noise.path_margin(7) / 1.96 == pytest.approx(apart.std(), rel=1.5)
+    # A processor rounds in one way, of which the noise is a mean.
+    assert 1 / 4 < noise.of(len(texts[0])) / np.sqrt(np.mean(apart**2)) < 4
+    assert 1 / 4 < noise.path_margin(7) / 1.96 / apart.std() < 4
 
 
 def test_a_canary_that_is_too_long_leaves_the_general_noise():
