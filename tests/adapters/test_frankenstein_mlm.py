@@ -198,6 +198,7 @@ def trained(made: Path) -> FrankensteinLM:
     return load(made, head="train", text=str(made / "public.txt"), head_epochs=200, save=str(made / "trained"))
 
 
+@pytest.mark.slow
 def test_training_a_head_lowers_its_loss_and_leaves_the_encoder_as_it_was(made: Path, trained: FrankensteinLM) -> None:
     assert trained.head_losses[-1] < 0.8 * trained.head_losses[0]
     assert trained.get_model_info()["model_head_losses"] == trained.head_losses

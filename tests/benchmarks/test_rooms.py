@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.rooms import cycles_of, imports_of, layers, modules, room_of
 
 
+@pytest.mark.slow
 def test_imports_of_the_package_have_no_cycle_and_none_goes_upward() -> None:
     """Also imports in functions and for types, which the import linter does not follow to their end."""
     imports = imports_of(modules())

@@ -19,7 +19,14 @@ def _printed(benchmark: object, options: str, monkeypatch: pytest.MonkeyPatch, c
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("shape", "taught"), [("gpt2-tiny", 0.5), ("gemma3", 0), ("lstm", 0), ("harness", 0)])
+@pytest.mark.parametrize(
+    ("shape", "taught"),
+    [
+        ("gpt2-tiny", 0.5),
+        ("lstm", 0),
+        *(pytest.param(shape, 0, marks=pytest.mark.slow) for shape in ("gemma3", "harness")),
+    ],
+)
 def test_together_agrees_with_one_by_one(
     shape: str, taught: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

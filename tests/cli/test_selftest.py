@@ -52,6 +52,7 @@ def test_models_that_give_labels(leakage: Run, tmp_path: Path, kind: str) -> Non
     assert (code, verdicts) == (0, [HELD, NOT_APPLICABLE, HELD, HELD])
 
 
+@pytest.mark.slow
 def test_a_translation_model(leakage: Run, tmp_path: Path) -> None:
     import torch
     from transformers import T5Config, T5ForConditionalGeneration

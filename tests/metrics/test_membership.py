@@ -95,6 +95,7 @@ def test_the_best_of_attacks_without_signal_is_not_above_chance():
     assert 0 < sum(MEMBERSHIP_ENDS.low(texts) > 0.5 for texts in runs) <= 12
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 10_000), st.permutations(range(24)))
 def test_figures_depend_neither_on_the_order_of_texts_nor_on_a_monotone_scale(seed, order):

@@ -67,6 +67,7 @@ def test_no_report_loads_torch(tmp_path: Path) -> None:
     assert {command: names for command, names in libraries.items() if set(names) & set(MODELS)} == {}
 
 
+@pytest.mark.slow
 def test_a_report_without_an_audit_loads_none_of_its_libraries_and_scoring_none_of_the_harness(tmp_path: Path) -> None:
     check, plot, score = loaded(tmp_path, [*WITHOUT_AUDIT, SCORE]).values()
     assert check == plot == []

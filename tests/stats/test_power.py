@@ -103,6 +103,7 @@ def test_as_many_controls_as_canaries_show_an_exposure_by_the_auc() -> None:
     assert auc_power(3.0, found, found) >= 0.8 > auc_power(3.0, found - 1, found - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "accuracy", "rows"), [(1.0, 0.95, 1), (1.0, 0.8, 1), (0.5, 0.99, 4), (2.0, 0.9, 1)]
 )

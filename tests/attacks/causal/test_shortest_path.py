@@ -86,6 +86,7 @@ def test_a_budget_too_small_for_any_guess_counts_as_a_failure():
     assert found.correct == (False,) * 9
 
 
+@pytest.mark.slow
 def test_little_memory_changes_the_work_not_the_result(monkeypatch):
     canary = Canary("c", "the pin is {digits:4}.", tuple("1234"))
     plenty = search(letters(), canary)

@@ -133,6 +133,7 @@ def estimates() -> list[tuple[int, Finding]]:
     return [(rank_of(number), estimated(number, seed)) for seed, number in enumerate(numbers(80))]
 
 
+@pytest.mark.slow
 def test_what_a_model_half_knows_is_estimated_rather_than_bounded() -> None:
     methods = [found.method for _, found in estimates()]
     assert methods.count("lower_bound") <= 0.1 * len(methods)

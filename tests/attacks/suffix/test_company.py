@@ -35,7 +35,7 @@ def run(groups, sharpness):
         return [each for group in groups for each in attack_pairs(target, group, REQUEST)], count
 
 
-@pytest.mark.parametrize("sharpness", [4.0, 30.0])
+@pytest.mark.parametrize("sharpness", [pytest.param(4.0, marks=pytest.mark.slow), 30.0])
 def test_company_changes_no_figure(sharpness):
     some = pairs(40)
     met, _ = run([some], sharpness)

@@ -233,6 +233,7 @@ def indexes(draw):
     return lines
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     lines=fronts(),

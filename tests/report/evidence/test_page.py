@@ -126,6 +126,7 @@ def test_no_text_of_a_record_becomes_markup(evidence: Evidence):
     assert tags[0] == tags[1]
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_every_leaf_of_the_record_is_visible(evidence: Evidence, data: st.DataObject):
     plain = json.loads(canonical(evidence))

@@ -63,6 +63,7 @@ def test_an_untouched_report_passes(report: Path, results: Path, model: Path):
     assert starts == ["record", "page", "results", "samples", "samples", "figures", "model", "model", "model"]
 
 
+@pytest.mark.slow
 @given(data=st.data(), consistent=st.booleans())
 def test_an_edited_leaf_of_the_record_fails(
     report: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, consistent: bool

@@ -58,6 +58,7 @@ def test_marks_are_at_the_values_and_intervals_at_their_ends():
 SIDES = st.sampled_from(["lower", "higher"])
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=9), SIDES, SIDES)
 def test_the_border_takes_the_worse_of_two_neighbours(values: list[tuple[int, int]], wide: str, high: str):

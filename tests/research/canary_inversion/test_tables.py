@@ -391,6 +391,7 @@ def test_at_the_papers_scale_a_victim_holds_one_pattern() -> None:
     assert [config["unknown"] for config in configs] == [{p: 4} for p in PATTERNS for _ in range(2)]
 
 
+@pytest.mark.slow
 def test_a_trial_is_a_function_of_its_config(tmp_path: Path) -> None:
     config = victims(StudyPlan("smoke"), dict.fromkeys(PATTERNS, 4), 100, defence={"characters": True})[0]
     first, second = (run(config, tmp_path) for _ in range(2))

@@ -153,6 +153,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("shared")
 
 
+@pytest.mark.slow
 def test_a_model_behind_a_prompt_costs_what_it_does_after_the_prompts_vectors(shared: Path) -> None:
     """The oracle: transformers given the vectors as embeddings; a prompt of tokens is those tokens read first."""
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig

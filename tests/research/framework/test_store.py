@@ -195,6 +195,7 @@ def test_a_field_of_another_kind(tmp_path: Path, wrong: dict[str, Any]) -> None:
         read_store(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_page_of_the_repository_is_that_of_its_store() -> None:
     assert (ROOT / "docs/reproduction.md").read_text(encoding="utf-8") == reproduction_page(ROOT / "docs/results")
 

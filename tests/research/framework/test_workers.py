@@ -221,6 +221,7 @@ def test_threads_of_a_worker_run_one_at_once(tmp_path: Path) -> None:
     assert drawn == {seed: flip({"coin": "fair", "seed": seed}, tmp_path)["drawn"] for seed in range(4)}
 
 
+@pytest.mark.slow
 def test_an_exit_within_a_trial_is_told(tmp_path: Path) -> None:
     def leave(config: Config, shared: Path) -> Result:
         raise SystemExit(3)

@@ -99,6 +99,7 @@ def test_the_users_own_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert secret_sharer_mails.run(first, tmp_path) == {"bytes": 300, "secrets": []}
 
 
+@pytest.mark.slow
 def test_of_the_users_own_mails_bands_are_told_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ground = secret_sharer_mails.EXPERIMENTS["smoke"]
     (sender,) = invented_mails(1, ground.mails, times=ground.times)

@@ -72,6 +72,7 @@ def test_the_smoke_recipe_learns_some_pairs_by_heart_and_not_all(recall):
     assert 0.3 <= recall <= 0.6
 
 
+@pytest.mark.slow
 def test_recall_is_what_greedy_decoding_gets_out_of_the_saved_model(recall, model, corpus):
     assert generated_whole(model, corpus) == pytest.approx(recall)
 

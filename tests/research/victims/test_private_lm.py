@@ -108,6 +108,7 @@ def test_an_epsilon_that_means_nothing_takes_next_to_no_noise(text):
     assert alike(weights(trained), weights(clipped), atol=2e-2)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_model_and_leaves_the_random_state_alone(text):
     before = torch.get_rng_state()
     one = train_private_char_lm(text[:600], NOISY, epochs=2, batch_size=8, **TINY)

@@ -121,6 +121,7 @@ def test_epsilon_is_the_accountant_s_for_the_steps_taken(encoder, wordpiece, top
         assert spent.epsilon == pytest.approx(oracle.get_epsilon(1e-4), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_target_epsilon_is_met_and_nearly_spent(encoder, wordpiece, topics):
     privacy = DpConfig(epsilon=4.0, delta=1e-4)
     trained = fine_tune(encoder.model, topics[:160], tokenizer=wordpiece, epochs=2, private=privacy, **SETTINGS)
