@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 LEVEL = 0.95
 _CELLS = 1 << 21
@@ -31,7 +31,7 @@ def at_most(hits: int, trials: int, level: float = LEVEL) -> float:
     """Return the one-sided exact upper limit of a proportion: with no hit in n trials, 1 − (1 − level)^(1/n)."""
     if hits == trials:
         return 1.0
-    return float(stats.beta.ppf(level, hits + 1, trials - hits))
+    return float(special.betaincinv(hits + 1, trials - hits, level))
 
 
 def positive_mean(values: NDArray[np.float64], level: float = LEVEL) -> tuple[float, float]:
@@ -43,7 +43,7 @@ def positive_mean(values: NDArray[np.float64], level: float = LEVEL) -> tuple[fl
     count = len(values)
     if count < 2:
         return 0.0, float("inf")
-    quantile = float(stats.t.ppf((1 + level) / 2, count - 1))
+    quantile = float(special.stdtrit(count - 1, (1 + level) / 2))
     low = float(values.mean()) * np.exp(-quantile * _relative_error(values))
     more = np.append(values, values.max())
     return float(low), float(more.mean() * np.exp(quantile * _relative_error(more)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from leakage_tasks.core.arrays import FloatArray
 
@@ -30,7 +30,8 @@ def share_interval(
         The lower and the upper end for each of ``numbers``, in [0, 1].
     """
     count = np.asarray(numbers, dtype=np.float64)
-    quantile = stats.t.ppf((1 + level) / 2, count - 1)
+    # The distributions of scipy.stats take 30 times as long.
+    quantile = special.stdtrit(count - 1, (1 + level) / 2)
     ends = []
     for extra, sign in ((0.0, -1.0), (largest, 1.0)):
         with_extra = (count * mean + extra) / (count + 1)

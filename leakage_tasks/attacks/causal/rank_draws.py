@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from leakage_tasks.attacks.causal.forest import Forest, SecretMask, in_forest
 from leakage_tasks.attacks.causal.lookahead import Lookahead
@@ -225,7 +225,7 @@ def draws_needed(draws: RankDraws, precision: float, level: float) -> int:
     if len(draws.others) < 2 or not draws.others.any():
         return 4 * len(draws.others)
     relative = draws.others.std(ddof=1) / (draws.others.mean() + 1)
-    width = stats.norm.ppf((1 + level) / 2) * relative / math.log(2)
+    width = special.ndtri((1 + level) / 2) * relative / math.log(2)
     enough = max((width / precision) ** 2, len(draws.others) * LEAST_EFFECTIVE / draws.effective)
     return DRAWS_MULTIPLE * math.ceil(SAFETY * enough / DRAWS_MULTIPLE)
 

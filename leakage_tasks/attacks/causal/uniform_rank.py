@@ -86,16 +86,16 @@ class Shares:
         ends = tuple(end + other for end, other in zip(self.ends, more.ends, strict=True))
         return Shares(np.concatenate([self.values, more.values]), max(self.seen, more.seen), self.binary, ends)
 
-    def suffices(self, number: int, precision: float) -> bool:
-        """Return True if ``number`` draws like these are likely to have an interval of ± ``precision`` bits."""
+    def suffice(self, numbers: Sequence[int], precision: float) -> bool:
+        """Return True if one of ``numbers`` of such draws is likely to give an interval of ± ``precision`` bits."""
         # Half a hit more, so that draws without a hit have a mean.
         mean = min(float((self.values.sum() + 0.5 * self.binary) / (len(self.values) + self.binary)), 1.0)
         if mean <= 0:
             return False
         usual = mean * (1 - mean)
         variance = usual if self.binary else max(float(self.values.var(ddof=1)), LEAST_VARIANCE * usual)
-        low, high = map(float, share_interval(number, mean, variance, LEVEL, self.largest))
-        return low > 0 and math.log2(high / low) / 2 <= precision
+        low, high = share_interval(numbers, mean, variance, LEVEL, self.largest)
+        return bool(((low > 0) & (high <= low * 4**precision)).any())
 
 
 class RandomFillings:
@@ -158,7 +158,7 @@ class UniformRank:
             if math.log2(high / low) / 2 <= self._precision:
                 return self._summary(draws)
             # The first draws vary more than later draws, whose prediction has learned from more draws.
-            likely = number < SURE or any(draws.suffices(later, self._precision) for later in LOOKS if later > number)
+            likely = number < SURE or draws.suffice([later for later in LOOKS if later > number], self._precision)
             if not likely or after - number > self._affordable:
                 break
             draws += self._draws(after - number, stream)
