@@ -1,100 +1,175 @@
 """Observed costs of single tokens, and the numbers of completions of partial fillings that they imply.
 
-A pool is a last token in one tree. Costs are in bins, from 0 to the bound of the tree.
+A pool is a last token in one tree. Costs are in bins, from 0 to the bound of the tree. Each range of costs holds only
+the bins in which something changes, since these are often few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 
-from leakage_tasks.attacks.causal.nodes import ArrayRecord
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 BINS = 256
 """Number of bins for costs from 0 to the bound."""
+PAIR_BITS = 9
+PAIR = 1 << PAIR_BITS
+"""Number of cells of a pair of pools: a power of 2, above the number of bins and the bin after them."""
+AT_ONCE = 1 << 14
+"""Maximum number of shifted values in memory at once; a CPU's cache holds them."""
 
 
-@dataclass(frozen=True)
-class Steps(ArrayRecord):
-    """Observed costs of m children of visited nodes, in bins, with pools and weights; all fields have shape ``[m]``.
+class Steps(NamedTuple):
+    """Weights of observed costs in m ``cells``; both fields have shape ``[m]``.
 
-    A pool is a last token in one tree. ``last`` is the pool of the parent, ``last_after`` that of the child.
+    Cell ``PAIR`` · p + b is bin b of pair p, a pool of parents and a pool of children in one tree.
     """
 
-    last: IntArray
-    last_after: IntArray
-    bins: FloatArray
+    cells: IntArray
     weights: FloatArray
 
+    @classmethod
+    def of(cls, pairs: IntArray, bins: FloatArray) -> Self:
+        """Return one step per pair ``[n]``, of weight 1, in 2n cells: a cost counts partly for the bins around it."""
+        low = bins.astype(np.int64)
+        cells, upper = pairs * PAIR + low, bins - low
+        return cls(np.concatenate([cells, cells + 1]), np.concatenate([1 - upper, upper]))
 
-class ObservedSteps(NamedTuple):
-    """Steps without weights from nodes of one ``kind`` to children of one kind ``after``, with the parents' rows."""
-
-    kind: int
-    after: int
-    parents: IntArray
-    steps: Steps
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """Concatenate the parts."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)
-class Observed:
-    """Pools of n nodes, the rows of the nodes of each kind, and the steps to their children."""
+class StepTable:
+    """Total weight of steps by pair and bin: ``weights`` ``[pairs, w]`` from bin ``high`` down to bin ``low``."""
 
-    last: IntArray
-    kinds: Sequence[tuple[int, BoolArray | slice]]
-    parts: Sequence[ObservedSteps]
+    low: int
+    high: int
+    weights: FloatArray
+
+    @classmethod
+    def of(cls, steps: Steps, pairs: int) -> Self:
+        """Return the table of one or more steps between this number of ``pairs``."""
+        bins = steps.cells & (PAIR - 1)
+        low, high = int(bins.min()), int(bins.max())
+        width = high - low + 1
+        cells = (steps.cells >> PAIR_BITS) * width + (high - bins)
+        weights = np.bincount(cells, steps.weights, pairs * width).astype(np.float64, copy=False)
+        return cls(low, high, weights.reshape(pairs, width))
+
+    def steps(self) -> Steps:
+        """Return the steps, each cell once, in order of their pairs."""
+        weights = self.weights.reshape(-1)
+        cells = np.flatnonzero(weights)
+        pairs, columns = np.divmod(cells, self.weights.shape[1])
+        return Steps(pairs * PAIR + (self.high - columns), weights[cells])
 
 
-def ends_of(steps: Steps, pools: int) -> FloatArray:
-    """Return the number of fillings that ``steps`` complete, by pool of the parent and cost, ``[pools, BINS]``."""
-    low, lower, upper = _binned(steps)
-    cells, size = steps.last * (BINS + 1) + low, pools * (BINS + 1)
-    weights = np.bincount(cells, lower, size) + np.bincount(cells + 1, upper, size)
-    # NumPy counts without any step are integers.
-    ends: FloatArray = weights.reshape(pools, BINS + 1)[:, :-1].cumsum(axis=1, dtype=np.float64)
-    return ends
+@dataclass(frozen=True)
+class Completions:
+    """Numbers of completions by pool and cost, ``numbers`` ``[pools, w]`` from bin ``first`` on.
 
-
-def completions_of(steps: Steps, below: FloatArray) -> FloatArray:
-    """Return the number of completions through ``steps``, by pool of the parent and cost, ``[pools, BINS]``.
-
-    ``steps`` are in order of ``last``. ``below`` ``[pools, BINS]`` are the numbers after a child, by its pool, which do
-    not decrease with the cost. A cost between two bins counts partly for each of the two. Only the columns between the
-    lowest and the highest total cost are computed, which are often few; the columns after them are equal.
+    The first number of each pool is 0. The last two are equal, unless the last bin is the last of all :data:`BINS`.
     """
-    if not len(steps):
-        return np.zeros_like(below)
-    pools, (low, lower, upper) = len(below), _binned(steps)
-    first = int(below.max(axis=0).astype(bool).argmax() + low.min())
-    constant = int((below == below[:, -1:]).all(axis=0).argmax() + low.max()) + 1
-    columns = slice(min(first, BINS - 1), min(constant + 1, BINS))
-    ends, each = np.searchsorted(steps.last, np.arange(pools + 1)), np.arange(len(steps))
-    rows = np.concatenate([ends, ends[1:] + len(steps)])
-    weights = np.concatenate([lower, upper]), np.concatenate([each, each]), rows
-    spread = sparse.csr_array(weights, shape=(2 * pools, len(steps)))
-    shifted = spread @ _shifted(below, steps.last_after, low, columns)
-    made = np.empty_like(below)
-    made[:, : columns.start] = 0
-    np.add(shifted[:pools, 1:], shifted[pools:, :-1], out=made[:, columns])
-    made[:, columns.stop :] = made[:, columns.stop - 1 : columns.stop]
-    return made
+
+    first: int
+    numbers: FloatArray
+
+    @property
+    def stop(self) -> int:
+        """The bin after the last number."""
+        return self.first + self.numbers.shape[1]
+
+    def columns(self, first: int, stop: int) -> FloatArray:
+        """Return the numbers from bin ``first`` up to ``stop``, ``[pools, stop − first]``."""
+        if (first, stop) == (self.first, self.stop):
+            return self.numbers
+        return self.numbers.take(np.arange(first - self.first, stop - self.first), axis=1, mode="clip")
+
+    def of(self, pools: slice) -> Completions:
+        """Return the numbers of some pools."""
+        return Completions(self.first, self.numbers[pools])
+
+    def at(self, pools: IntArray, positions: FloatArray) -> FloatArray:
+        """Interpolate the numbers of some pools ``[m]`` linearly at fractional bins ``[m]``."""
+        width = self.numbers.shape[1]
+        return _interpolated(self.numbers.reshape(-1), pools * width, width, positions - self.first)
 
 
-def in_order(steps: Steps) -> Steps:
-    """Return steps in order of their parents' pools."""
-    return steps[np.argsort(steps.last, kind="stable")]
+class JoinedCompletions:
+    """Numbers of completions in the pools of several trees, joined from one part per tree."""
+
+    def __init__(self, parts: Sequence[Completions]) -> None:
+        self._numbers = np.concatenate([part.numbers.reshape(-1) for part in parts])
+        self._pools = len(parts[0].numbers)
+        self._first = np.array([part.first for part in parts])
+        self._widths = np.array([part.numbers.shape[1] for part in parts])
+        self._starts = (self._widths.cumsum() - self._widths) * self._pools
+
+    def at(self, pools: IntArray, positions: FloatArray) -> FloatArray:
+        """Interpolate the numbers of some pools ``[m]`` linearly at fractional bins ``[m]``."""
+        trees = pools // self._pools
+        widths = self._widths[trees]
+        starts = self._starts[trees] + (pools - trees * self._pools) * widths
+        return _interpolated(self._numbers, starts, widths, positions - self._first[trees])
 
 
-def _binned(steps: Steps) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return the lower bin of each step's cost, and the weights of this bin and of the next one."""
-    low = np.minimum(steps.bins.astype(np.int64), BINS - 1)
-    upper = steps.weights * (steps.bins - low)
-    return low, steps.weights - upper, upper
+def _interpolated(numbers: FloatArray, starts: IntArray, widths: int | IntArray, positions: FloatArray) -> FloatArray:
+    positions = np.maximum(positions, 0.0)
+    low = np.minimum(positions.astype(np.int64), widths - 2)
+    cells = starts + low
+    below = numbers[cells]
+    interpolated: FloatArray = below + (numbers[cells + 1] - below) * (positions - low)
+    return interpolated
+
+
+def one_each(pools: int) -> Completions:
+    """Return one completion of cost 0 for each pool."""
+    return Completions(-1, np.tile([0.0, 1.0, 1.0], (pools, 1)))
+
+
+def ends_of(table: StepTable) -> Completions:
+    """Return the number of fillings that steps complete, by pool of the parent and cost; a pair is such a pool."""
+    numbers = np.zeros((len(table.weights), table.weights.shape[1] + 1))
+    table.weights[:, ::-1].cumsum(axis=1, out=numbers[:, 1:])
+    first, stop = min(table.low - 1, BINS - 2), min(table.high + 2, BINS)
+    return Completions(first, Completions(table.low - 1, numbers).columns(first, stop))
+
+
+def completions_of(table: StepTable, below: Completions, tokens: int) -> Completions:
+    """Return the number of completions through steps, by pool of the parent and cost.
+
+    Args:
+        table: The steps; pair ``tokens`` · p + t leads from pool p to the child's token t.
+        below: The numbers after a child, by its pool, which do not decrease with the cost.
+        tokens: The number of pools of each tree.
+    """
+    first, stop = min(below.first + table.low, BINS - 2), min(below.stop + table.high, BINS)
+    trees, shifts, width = len(below.numbers) // tokens, table.weights.shape[1], stop - first
+    # Row s of a window is the numbers shifted up by the cost in column s of the table.
+    padded = below.columns(first - table.high, stop - table.low)
+    shape, strides = (trees, tokens, shifts, width), (tokens * padded.strides[0], *padded.strides, padded.itemsize)
+    windows: FloatArray = np.ndarray(shape, padded.dtype, padded, 0, strides)
+    weights = table.weights.reshape(trees, tokens, tokens * shifts)
+    numbers, size = np.empty((trees, tokens, width)), max(1, AT_ONCE // (tokens * shifts * width))
+    for start in range(0, trees, size):
+        part = slice(start, start + size)
+        np.matmul(weights[part], windows[part].reshape(-1, tokens * shifts, width), out=numbers[part])
+    return Completions(first, numbers.reshape(-1, width))
+
+
+def total(parts: Sequence[Completions]) -> Completions:
+    """Return the sums of the numbers of the parts."""
+    if len(parts) == 1:
+        return parts[0]
+    first, stop = min(part.first for part in parts), max(part.stop for part in parts)
+    return Completions(first, np.sum([part.columns(first, stop) for part in parts], axis=0))
 
 
 def by_value(values: IntArray) -> Iterator[tuple[int, BoolArray | slice]]:
@@ -104,26 +179,3 @@ def by_value(values: IntArray) -> Iterator[tuple[int, BoolArray | slice]]:
         return
     for value in np.unique(values).tolist():
         yield value, values == value
-
-
-def _shifted(values: FloatArray, rows: IntArray, shifts: IntArray, columns: slice) -> FloatArray:
-    """Return some ``rows`` of ``values`` ``[n, BINS]``, each shifted up by its number of bins and filled with zeros.
-
-    A shift adds a cost to a whole row. The result ``[rows, 1 + columns]`` begins with the bin below the ``columns``.
-    """
-    least, most = int(shifts.min()), int(shifts.max())
-    first, width = columns.start - 1 - most, columns.stop - columns.start + 1
-    padded = np.zeros((len(values), columns.stop - least - first))
-    padded[:, max(-first, 0) :] = values[:, max(first, 0) : columns.stop - least]
-    # NumPy's functions for windows take longer than the selection.
-    shape, strides = (len(values), most - least + 1, width), (*padded.strides, padded.itemsize)
-    shifted: FloatArray = np.ndarray(shape, padded.dtype, padded, 0, strides)[rows, most - shifts]
-    return shifted
-
-
-def interpolated(values: FloatArray, rows: IntArray, positions: FloatArray) -> FloatArray:
-    """Interpolate ``values`` ``[n, BINS]`` of some rows linearly at fractional bin positions."""
-    low = np.minimum(positions.astype(np.int64), values.shape[1] - 2)
-    below = values[rows, low]
-    interpolated: FloatArray = below + (values[rows, low + 1] - below) * (positions - low)
-    return interpolated

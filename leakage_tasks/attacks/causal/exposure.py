@@ -96,10 +96,6 @@ def exposure(request: AttackRequest) -> AttackResult:
     if request.values[SIGNAL.name] == CALIBRATED:
         _check_next_token(request.target)
         return calibrated.calibrated_rank(request, exposure, count_exactly)
-    beyond_budget = OptionError(
-        f"canary {request.canary.id!r}: method=exact would score more than budget={request.budget} sequences: raise "
-        "budget=…, or leave method=auto, which estimates instead"
-    )
     if not isinstance(request.target, PredictsNextToken):
         if method == "estimated":
             raise TargetError(
@@ -107,7 +103,7 @@ def exposure(request: AttackRequest) -> AttackResult:
                 "attack=rank-sample"
             )
         if method == "exact" and not whole_texts.affordable(request):
-            raise beyond_budget
+            raise _beyond_budget(request)
         return whole_texts.rank_sample(request)
     explorer = SearchTree(request.target, request.canary.attack_space)
     secret = explorer.path_of(request.canary.secret)
@@ -116,11 +112,18 @@ def exposure(request: AttackRequest) -> AttackResult:
     if method == "exact":
         ranked = _count_within(explorer, secret, within(cost), request, request.budget, read)
         if ranked is None:
-            raise beyond_budget
+            raise _beyond_budget(request)
     else:
         ranked = _count_or_estimate(explorer, secret, within(cost), request, read, count=method == "auto")
     result: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
     return whole_texts.with_text_costs(result, request)
+
+
+def _beyond_budget(request: AttackRequest) -> OptionError:
+    return OptionError(
+        f"canary {request.canary.id!r}: method=exact would score more than budget={request.budget} sequences: raise "
+        "budget=…, or leave method=auto, which estimates instead"
+    )
 
 
 def _check_next_token(target: Any) -> None:
@@ -174,6 +177,8 @@ def count_exactly(
     Returns:
         The count, or None.
     """
+    if path is not None and path.cheaper_siblings > budget:
+        return None
     limit, highest = explorer.calls + budget, bound + margin
     counts, pending = np.zeros(3, dtype=np.int64), 0
     best: list[Guess] = []

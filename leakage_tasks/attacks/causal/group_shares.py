@@ -33,15 +33,19 @@ class GroupShares:
     :meth:`add` takes the visits of :func:`~leakage_tasks.attacks.causal.uniform_draws.read_groups`.
     """
 
-    def __init__(self, explorer: SearchTree, draws: GroupDraws, prediction: Lookahead) -> None:
+    def __init__(
+        self, explorer: SearchTree, draws: GroupDraws, predictions: Sequence[Lookahead], predicted_by: IntArray
+    ) -> None:
         """Set up the estimates.
 
         Args:
             explorer: A search tree, or a forest.
             draws: The draws, with an equal number of bounds in each tree.
-            prediction: Predicts the numbers of cheap fillings; it must not depend on these draws.
+            predictions: Predict the numbers of cheap fillings.
+            predicted_by: The index of the prediction for each draw, which must not depend on this draw.
         """
-        self._explorer, self._draws, self._prediction = explorer, draws, prediction
+        self._explorer, self._draws = explorer, draws
+        self._predictions, self._predicted_by = predictions, predicted_by
         self._bounds = np.array([request.bounds for request in draws.requests]).T
         self._secrets = SecretMask([request.secret for request in draws.requests])
         self._size = draws.requests[0].groups.size
@@ -57,7 +61,7 @@ class GroupShares:
 
     def add(self, visit: GroupVisit) -> None:
         """Add the estimates at the nodes of a visit."""
-        children, nodes, weights = visit.children, len(visit.nodes), self._weights
+        children, nodes, weights, by = visit.children, len(visit.nodes), self._weights, self._predicted_by
         assert visit.nodes.trees is not None
         trees = visit.nodes.trees[children.parents]
         onward, ending = self._explorer.paths.goes_on(children.states), self._ending(visit, trees)
@@ -69,11 +73,11 @@ class GroupShares:
             inside = ending & cheap
             if inside.any():
                 seen += np.bincount(trees[inside], minlength=len(seen))
-            share = self._prediction.expected(children, limit, trees) / visit.fillings
-            predicted = np.where(onward, np.where(cheap, np.minimum(share, 1.0), 0.0), inside)
-            means = np.bincount(children.parents, weights=visit.chance * predicted, minlength=nodes)
-            shares[visit.who] += before * (visit.weight * means)[visit.at]
-            shares[goers] -= weights[goers] * (visit.weights * predicted)[chosen]
+            expected = np.stack([known.expected(children, limit, trees) for known in self._predictions])
+            predicted = np.where(onward, np.where(cheap, np.minimum(expected / visit.fillings, 1.0), 0.0), inside)
+            means = np.array([np.bincount(children.parents, row, nodes) for row in visit.chance * predicted])
+            shares[visit.who] += before * (visit.weight * means)[by[visit.who], visit.at]
+            shares[goers] -= weights[goers] * (visit.weights[chosen] * predicted[by[goers], chosen])
 
     def _ending(self, visit: GroupVisit, trees: IntArray) -> BoolArray:
         """Return a mask of the children that complete a text other than the secret's."""
@@ -133,7 +137,8 @@ def _learned(
     draws, known = GroupDraws([request for request, _ in requests]), [lookahead for _, lookahead in requests]
     size, ends = draws.requests[0].groups.size, draws.ends // draws.requests[0].groups.size
     in_first = np.concatenate([np.arange(request.number) < request.number // 2 for request in draws.requests])
-    whole, *halves = (Lookahead.copied(forest, known) for _ in range(3))
+    whole = Lookahead.copied(forest, known)
+    halves = [whole.copy() for _ in range(2)]
     reached = np.zeros(ends[-1], dtype=bool)
     for visit in visits:
         observed, groups = whole.observed(visit.nodes, visit.children), visit.who // size
@@ -143,16 +148,13 @@ def _learned(
         last = np.zeros(len(visit.nodes), dtype=bool)
         last[visit.children.parents[forest.paths.ends(visit.children.states)]] = True
         reached[groups[last[visit.at]]] = True
-    estimates = [GroupShares(forest, draws, half) for half in halves]
     for half in halves:
         half.settle()
+    shares = GroupShares(forest, draws, halves, np.repeat(in_first.astype(np.int64), size))
     for visit in visits:
-        for shares in estimates:
-            shares.add(visit)
-    made = []
-    for tree, lookahead in enumerate(whole.split()):
-        (by_first, seen), (by_second, _) = (shares.of_tree(tree) for shares in estimates)
-        part = slice(ends[tree], ends[tree + 1])
-        values = np.where(in_first[part], by_second, by_first)
-        made.append(LearnedDraws(values, seen, lookahead, int(reached[part].sum())))
-    return made
+        shares.add(visit)
+    groups_reached = np.add.reduceat(reached, ends[:-1], dtype=np.int64).tolist()
+    return [
+        LearnedDraws(*shares.of_tree(tree), lookahead, groups_reached[tree])
+        for tree, lookahead in enumerate(whole.split())
+    ]

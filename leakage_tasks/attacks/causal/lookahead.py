@@ -11,34 +11,34 @@ probability of each draw is known.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 
 from leakage_tasks.attacks.causal.completions import (
     BINS,
-    Observed,
-    ObservedSteps,
+    Completions,
+    JoinedCompletions,
     Steps,
     by_value,
     completions_of,
     ends_of,
-    in_order,
-    interpolated,
+    one_each,
+    total,
 )
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.proposals import shares
 from leakage_tasks.attacks.causal.search_tree import SearchTree
-from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
+from leakage_tasks.attacks.causal.step_records import END, Observed, ObservedSteps, StepRecords
+from leakage_tasks.core.arrays import FloatArray, IntArray
 
+Value = TypeVar("Value")
 LARGEST_ALPHABET = 32
 """For larger alphabets, costs are not pooled by last token, because each pool would have too few nodes."""
 PRIOR = 2.0
 """Weight, in nodes, of the mean over all last tokens in the estimate for one last token."""
 TOGETHER = 16
 """Number of trees whose expectations are computed together, so that the arrays fit in a CPU's cache."""
-END = -1
-"""The kind of a child that completes a filling."""
 
 
 class Lookahead:
@@ -63,13 +63,10 @@ class Lookahead:
         columns = len(explorer.paths.columns)
         self._tokens = columns if columns <= LARGEST_ALPHABET else 1
         self._pools = self._tokens * len(self._step)
-        self._seen: dict[int, dict[int, list[Steps]]] = {}
-        """Steps by the kinds of parent and child."""
-        self._nodes: dict[int, FloatArray] = {}
-        """Number of nodes of each kind by pool, ``[pools]``."""
-        self._known: dict[int, BoolArray] = {}
-        """True for each tree with nodes of a kind, ``[trees]``."""
-        self._expected: dict[int, FloatArray] = {}
+        self._records = StepRecords(len(self._step), self._tokens)
+        self._expected: dict[int, Completions] = {}
+        self._joined: dict[int, JoinedCompletions] = {}
+        """Expectations from the lookaheads of single trees."""
         self._is_settled = True
 
     @classmethod
@@ -84,7 +81,7 @@ class Lookahead:
         whole = cls(explorer, np.ones(len(parts)))
         whole._step = np.concatenate([part._step for part in parts])
         for kind in {kind for part in parts for kind in part._expected}:
-            whole._expected[kind] = np.concatenate([part._below(kind) for part in parts])
+            whole._joined[kind] = JoinedCompletions([part._below(kind) for part in parts])
         return whole
 
     @classmethod
@@ -92,9 +89,16 @@ class Lookahead:
         """Return a lookahead of a forest with all records of the lookaheads of its trees, before it is settled."""
         whole = cls(explorer, np.ones(len(parts)))
         whole._step = np.concatenate([part._step for part in parts])
-        whole._take_over(parts)
+        whole._records = StepRecords.joined([part._records for part in parts])
         whole._is_settled = False
         return whole
+
+    def copy(self) -> Self:
+        """Return a lookahead with the same records, which learns on its own."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other._records = self._records.copy()
+        return other
 
     @classmethod
     def settle_together(cls, explorer: SearchTree, parts: Sequence[Self]) -> None:
@@ -103,21 +107,8 @@ class Lookahead:
             some = parts[first : first + TOGETHER]
             whole = cls.copied(explorer, some)
             whole.settle()
-            for part, picked in zip(some, whole.split(), strict=True):
-                vars(part).update(vars(picked))
-
-    def _take_over(self, parts: Sequence[Self]) -> None:
-        """Take what the lookaheads of the trees have seen."""
-        for kind in {kind for part in parts for kind in part._nodes}:
-            nodes = [part._nodes.get(kind, np.zeros(self._tokens)) for part in parts]
-            known = [part._known.get(kind, np.zeros(1, dtype=bool)) for part in parts]
-            self._nodes[kind], self._known[kind] = np.concatenate(nodes), np.concatenate(known)
-        for tree, part in enumerate(parts):
-            first = tree * self._tokens
-            for kind, seen in part._seen.items():
-                for after, several in seen.items():
-                    picked = self._seen.setdefault(kind, {}).setdefault(after, [])
-                    picked += (Steps(s.last + first, s.last_after + first, s.bins, s.weights) for s in several)
+            for tree, part in enumerate(some):
+                part._expected, part._is_settled = whole._expected_in(tree), True
 
     def split(self) -> list[Self]:
         """Return the lookahead of each tree, with what it has seen."""
@@ -127,39 +118,21 @@ class Lookahead:
         for tree in range(len(self._step)):
             part = object.__new__(type(self))
             vars(part).update(vars(self), _step=self._step[tree : tree + 1], _pools=self._tokens)
-            pools = slice(tree * self._tokens, (tree + 1) * self._tokens)
-            known = [kind for kind, trees in self._known.items() if trees[tree]]
-            part._known = {kind: self._known[kind][tree : tree + 1] for kind in known}
-            part._nodes = {kind: self._nodes[kind][pools] for kind in known}
-            part._expected = {kind: self._expected[kind][pools] for kind in known if kind in self._expected}
-            part._seen = {}
+            part._expected, part._records = self._expected_in(tree), StepRecords(1, self._tokens)
             parts.append(part)
-        self._hand_out(parts)
+        self.teach(parts)
         return parts
+
+    def _expected_in(self, tree: int) -> dict[int, Completions]:
+        """Return the expectations in a tree."""
+        pools = slice(tree * self._tokens, (tree + 1) * self._tokens)
+        return {kind: numbers.of(pools) for kind, numbers in self._expected.items() if self._records.known[kind][tree]}
 
     def teach(self, parts: Sequence[Self]) -> None:
         """Add what this lookahead of a forest has seen to the lookaheads of its trees."""
         if parts[0] is self:
             return
-        for kind, nodes in self._nodes.items():
-            for part, known, picked in zip(parts, self._known[kind], nodes.reshape(len(parts), -1), strict=True):
-                if known:
-                    part._nodes[kind] = part._nodes.get(kind, 0.0) + picked
-                    part._known[kind] = np.ones(1, dtype=bool)
-        self._hand_out(parts)
-
-    def _hand_out(self, parts: Sequence[Self]) -> None:
-        """Add the steps in each tree to the lookahead of the tree."""
-        for kind, seen in self._seen.items():
-            for after, several in seen.items():
-                steps = in_order(Steps.joined(several))
-                ends = np.searchsorted(steps.last, np.arange(len(parts) + 1) * self._tokens).tolist()
-                for tree, part in enumerate(parts):
-                    if ends[tree] < ends[tree + 1]:
-                        picked, first = slice(ends[tree], ends[tree + 1]), tree * self._tokens
-                        pools = steps.last[picked] - first, steps.last_after[picked] - first
-                        own_steps = Steps(*pools, steps.bins[picked], steps.weights[picked])
-                        part._seen.setdefault(kind, {}).setdefault(after, []).append(own_steps)
+        self._records.add_to([part._records for part in parts])
 
     def learn_from(self, explorer: SearchTree, nodes: Nodes, at: IntArray) -> None:
         """Record the costs of the children of nodes, weighted by the number of times that a node's row is in ``at``."""
@@ -169,46 +142,36 @@ class Lookahead:
         """Return a record of nodes with all of their children, for this lookahead and others up to the same bound."""
         paths, trees = self._paths, self._trees(nodes)
         kinds, last = paths.to_come(nodes.states), self._last(nodes, trees)
-        above = trees if trees is None else trees[children.parents]
-        bins = (children.costs - nodes.costs[children.parents]) / self._step[0 if above is None else above]
+        bins = children.costs - nodes.costs[children.parents]
+        bins /= self._step[0 if trees is None else trees[children.parents]]
         near = bins < BINS
         ends, onward = (near & which(children.states) for which in (paths.ends, paths.goes_on))
-        by_kind = list(by_value(kinds))
         parts = []
         for chosen, is_end in ((ends, True), (onward, False)):
             rows = np.flatnonzero(chosen)
+            if not len(rows):
+                continue
             after = np.full(len(rows), END) if is_end else paths.to_come(children.states[rows])
             for kind, here in by_value(kinds[children.parents[rows]]):
                 for kind_after, there in by_value(after[here]):
                     picked = rows[here][there]
-                    parents, weights = children.parents[picked], np.zeros(len(picked))
-                    pools = self._pools_of(children.columns[picked], above if above is None else above[picked])
-                    steps = Steps(last[parents], pools, bins[picked], weights)
-                    parts.append(ObservedSteps(kind, kind_after, parents, steps))
-        return Observed(last, by_kind, parts)
+                    parents = children.parents[picked]
+                    pairs = last[parents] if is_end else last[parents] * self._tokens
+                    if not is_end and self._tokens > 1:
+                        pairs += children.columns[picked]
+                    steps = Steps.of(pairs, bins[picked])
+                    parts.append(ObservedSteps(kind, kind_after, np.tile(parents, 2), steps))
+        return Observed(last, list(by_value(kinds)), parts)
 
     def learn(self, observed: Observed, at: IntArray) -> None:
         """Record the costs of observed nodes, weighted by the number of times that a node's row is in ``at``."""
-        last, size = observed.last, len(self._step)
-        times = np.bincount(at, minlength=len(last)).astype(np.float64)
-        reached = np.bincount(last[at] // self._tokens, minlength=size) > 0
-        for kind, here in observed.kinds:
-            counts = self._nodes.setdefault(kind, np.zeros(self._pools))
-            counts += np.bincount(last[here], weights=times[here], minlength=self._pools)
-            known = self._known.setdefault(kind, np.zeros(size, dtype=bool))
-            known |= reached & (np.bincount(last[here] // self._tokens, minlength=size) > 0)
-        for kind, after, parents, steps in observed.parts:
-            weighted = Steps(steps.last, steps.last_after, steps.bins, times[parents])
-            self._seen.setdefault(kind, {}).setdefault(after, []).append(weighted)
+        self._records.add(observed, at)
 
     def settle(self) -> None:
         """Recompute the expected numbers from all records so far; later records have no effect until the next call."""
         self._expected, self._is_settled = {}, True
-        for kind in sorted(self._nodes):
-            joined = {after: Steps.joined(steps) for after, steps in self._seen.get(kind, {}).items()}
-            seen = {after: in_order(steps[steps.weights > 0]) for after, steps in joined.items()}
-            self._seen[kind] = {after: [steps] for after, steps in seen.items()}
-            self._expected[kind] = self._combined(kind, seen)
+        for kind in sorted(self._records.nodes):
+            self._expected[kind] = self._combined(kind)
 
     def _trees(self, nodes: Nodes) -> IntArray | None:
         """Return the tree of each node; None for a lookahead of one tree."""
@@ -253,30 +216,41 @@ class Lookahead:
         pools = self._pools_of(children.columns[onward], trees if trees is None else trees[onward])
         for kind, here in by_value(kinds):
             rows = onward[here]
-            mass[rows] += interpolated(self._below(kind), pools[here], left[rows])
+            below = _nearest(self._joined, kind) or self._below(kind)
+            mass[rows] += below.at(pools[here], left[rows])
         return mass
 
-    def _below(self, kind: int) -> FloatArray:
-        """Return the expected number of completions after nodes of a kind, by pool and cost, ``[pools, BINS]``.
+    def _below(self, kind: int) -> Completions:
+        """Return the expected number of completions after nodes of a kind, by pool and cost.
 
         For a kind without records, use the nearest kind that has fewer tokens to come.
         """
-        known = [shorter for shorter in self._expected if shorter <= kind]
-        return self._expected[max(known)] if known else np.ones((self._pools, BINS))
+        return _nearest(self._expected, kind) or one_each(self._pools)
 
-    def _combined(self, kind: int, seen: Mapping[int, Steps]) -> FloatArray:
+    def _combined(self, kind: int) -> Completions:
         """Return the expected number of completions of one kind, from its records and the kinds with fewer tokens to
         come."""
         parts = [
-            ends_of(steps, self._pools) if after == END else completions_of(steps, self._below(after))
-            for after, steps in sorted(seen.items())
+            ends_of(table) if after == END else completions_of(table, self._below(after), self._tokens)
+            for after, table in self._records.tables(kind)
         ]
-        completions = sum(parts[1:], parts[0]) if parts else np.zeros((self._pools, BINS))
-        by_tree, nodes = completions.reshape(-1, self._tokens, BINS), self._nodes[kind].reshape(-1, self._tokens)
+        made = total(parts or [Completions(-1, np.zeros((self._pools, 2)))])
+        unknown = ~self._records.known[kind]
+        below = self._below(kind)
+        if unknown.any():
+            first, stop = min(made.first, below.first), max(made.stop, below.stop)
+            made, below = (Completions(first, part.columns(first, stop)) for part in (made, below))
+        by_tree = made.numbers.reshape(len(self._step), self._tokens, -1)
+        nodes = self._records.nodes[kind].reshape(-1, self._tokens)
         pooled = by_tree.sum(axis=1) / np.maximum(nodes.sum(axis=1), 1e-300)[:, None]
         by_tree += PRIOR * pooled[:, None]
         by_tree *= 1 / (nodes + PRIOR)[:, :, None]
-        if not self._known[kind].all():
-            unknown = ~self._known[kind]
-            by_tree[unknown] = self._below(kind).reshape(by_tree.shape)[unknown]
-        return completions
+        if unknown.any():
+            by_tree[unknown] = below.numbers.reshape(by_tree.shape)[unknown]
+        return made
+
+
+def _nearest(by_kind: Mapping[int, Value], kind: int) -> Value | None:
+    """Return the value of a kind, else of the nearest kind that has fewer tokens to come; None if there is none."""
+    known = [shorter for shorter in by_kind if shorter <= kind]
+    return by_kind[max(known)] if known else None

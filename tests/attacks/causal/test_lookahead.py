@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal.completions import BINS, Steps, completions_of
+from leakage_tasks.attacks.causal.completions import (
+    BINS,
+    Completions,
+    JoinedCompletions,
+    Steps,
+    StepTable,
+    completions_of,
+    ends_of,
+)
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.proposals import EXPLORING, adaptive_mixture
 from leakage_tasks.attacks.causal.rank_draws import draw
@@ -100,15 +108,38 @@ def test_nodes_that_are_learned_from_in_two_parts_or_in_one_give_the_same_expect
 
 
 @pytest.mark.parametrize(("cheapest", "usual"), [(0, 255), (30, 50), (200, 255), (254, 255)])
-def test_completions_are_weighted_sums_of_interpolated_numbers(cheapest, usual):
+@pytest.mark.parametrize("most", [3, 60, 256])
+def test_completions_are_weighted_sums_of_interpolated_numbers(cheapest, usual, most):
     """The oracle interpolates the numbers below each child at the cost that is left, for all columns."""
-    stream, pools, children = np.random.default_rng(0), 6, 40
+    stream, trees, tokens, children = np.random.default_rng(0), 2, 3, 40
+    pools = trees * tokens
     below = np.sort(stream.random((pools, BINS)), axis=1)
     below[:, :cheapest], below[:, usual:] = 0, below[:, usual - 1 : usual]
-    pairs = np.sort(stream.integers(0, pools, children)), stream.integers(0, pools, children)
-    for most in (3, 60, 256):
-        steps = Steps(*pairs, stream.random(children) * most, stream.random(children))
-        expected = np.zeros((pools, BINS))
-        for parent, after, cost, weight in zip(*vars(steps).values(), strict=True):
-            expected[parent] += weight * np.interp(np.arange(BINS) - cost, np.arange(-1, BINS), [0.0, *below[after]])
-        assert completions_of(steps, below) == pytest.approx(expected, rel=1e-9)
+    parents, last = stream.integers(0, pools, children), stream.integers(0, tokens, children)
+    bins, weights = stream.random(children) * most, stream.random(children)
+    expected, ends = np.zeros((2, pools, BINS))
+    for parent, token, cost, weight in zip(parents, last, bins, weights, strict=True):
+        numbers = [0.0, *below[parent // tokens * tokens + token]]
+        expected[parent] += weight * np.interp(np.arange(BINS) - cost, np.arange(-1, BINS), numbers)
+        ends[parent] += weight * np.interp(np.arange(BINS) - cost, [-1, 0], [0.0, 1.0])
+    whole = Completions(-1, np.concatenate([np.zeros((pools, 1)), below], axis=1))
+    known = Completions(cheapest - 1, whole.columns(cheapest - 1, usual + 1))
+
+    def table(pairs, number):
+        steps = Steps.of(pairs, bins)
+        return StepTable.of(Steps(steps.cells, steps.weights * np.tile(weights, 2)), number)
+
+    pairs = parents * tokens + last
+    for steps in (table(pairs, pools * tokens), StepTable.of(table(pairs, pools * tokens).steps(), pools * tokens)):
+        assert completions_of(steps, known, tokens).columns(0, BINS) == pytest.approx(expected, rel=1e-9)
+    made = ends_of(table(parents, pools))
+    assert made.columns(0, BINS) == pytest.approx(ends, rel=1e-9)
+    positions, rows = stream.random(50) * BINS, stream.integers(0, pools, 50)
+    at = [
+        np.interp(position, np.arange(BINS), ends[row])
+        for position, row in zip(positions.clip(0, 255), rows, strict=True)
+    ]
+    assert made.at(rows, positions.clip(0, 255)) == pytest.approx(at, rel=1e-9)
+    joined = JoinedCompletions([Completions(-1, np.zeros((pools, 2))), made])
+    assert joined.at(rows + pools, positions.clip(0, 255)) == pytest.approx(at, rel=1e-9)
+    assert not joined.at(rows, positions).any()
