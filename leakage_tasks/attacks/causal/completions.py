@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
@@ -19,6 +20,8 @@ BINS = 256
 PAIR_BITS = 9
 PAIR = 1 << PAIR_BITS
 """Number of cells of a pair of pools: a power of 2, above the number of bins and the bin after them."""
+SPARSE = 24
+"""Number of cells for each one with a weight from which on a table is multiplied as a sparse matrix."""
 AT_ONCE = 1 << 14
 """Maximum number of shifted values in memory at once; a CPU's cache holds them."""
 
@@ -154,13 +157,25 @@ def completions_of(table: StepTable, below: Completions, tokens: int) -> Complet
     trees, shifts, width = len(below.numbers) // tokens, table.weights.shape[1], stop - first
     # Row s of a window is the numbers shifted up by the cost in column s of the table.
     padded = below.columns(first - table.high, stop - table.low)
-    shape, strides = (trees, tokens, shifts, width), (tokens * padded.strides[0], *padded.strides, padded.itemsize)
+    shape, strides = (len(padded), shifts, width), (*padded.strides, padded.itemsize)
     windows: FloatArray = np.ndarray(shape, padded.dtype, padded, 0, strides)
     weights = table.weights.reshape(trees, tokens, tokens * shifts)
-    numbers, size = np.empty((trees, tokens, width)), max(1, AT_ONCE // (tokens * shifts * width))
+    pairs, columns = np.divmod(np.flatnonzero(table.weights), shifts)
+    is_sparse = 0 < len(pairs) * SPARSE < table.weights.size
+    size = max(1, AT_ONCE * trees // (len(pairs) * width) if is_sparse else AT_ONCE // (tokens * shifts * width))
+    numbers = np.empty((trees, tokens, width))
     for start in range(0, trees, size):
-        part = slice(start, start + size)
-        np.matmul(weights[part], windows[part].reshape(-1, tokens * shifts, width), out=numbers[part])
+        part, pools = slice(start, start + size), slice(start * tokens, (start + size) * tokens)
+        if is_sparse:
+            here = slice(*np.searchsorted(pairs, [pools.start * tokens, pools.stop * tokens]).tolist())
+            parents, last = np.divmod(pairs[here], tokens)
+            shifted = windows[parents - parents % tokens + last, columns[here]]
+            ends = np.searchsorted(parents, np.arange(pools.start, min(pools.stop, trees * tokens) + 1))
+            spread = (table.weights[pairs[here], columns[here]], np.arange(len(parents)), ends)
+            made = sparse.csr_array(spread, shape=(len(ends) - 1, len(parents))) @ shifted
+            numbers[part] = made.reshape(-1, tokens, width)
+        else:
+            np.matmul(weights[part], windows[pools].reshape(-1, tokens * shifts, width), out=numbers[part])
     return Completions(first, numbers.reshape(-1, width))
 
 
