@@ -22,8 +22,9 @@ PAIR = 1 << PAIR_BITS
 """Number of cells of a pair of pools: a power of 2, above the number of bins and the bin after them."""
 SPARSE = 24
 """Number of cells for each one with a weight from which on a table is multiplied as a sparse matrix."""
-AT_ONCE = 1 << 14
-"""Maximum number of shifted values in memory at once; a CPU's cache holds them."""
+AT_ONCE, AT_ONCE_SPARSE = 1 << 14, 1 << 18
+"""Maximum number of shifted values in memory at once, which a CPU's cache holds. SciPy takes some 100 µs to set up a
+sparse matrix, so its product takes more values at once."""
 
 
 class Steps(NamedTuple):
@@ -50,10 +51,13 @@ class Steps(NamedTuple):
 
 @dataclass(frozen=True)
 class StepTable:
-    """Total weight of steps by pair and bin: ``weights`` ``[pairs, w]`` from bin ``high`` down to bin ``low``."""
+    """Total weights of steps between pools, in a table with a row for each of ``pairs``, from bin ``high`` down to
+    ``low``. Only the ``cells`` with a weight are stored, in order, with their ``weights``."""
 
+    pairs: int
     low: int
     high: int
+    cells: IntArray
     weights: FloatArray
 
     @classmethod
@@ -63,15 +67,33 @@ class StepTable:
         low, high = int(bins.min()), int(bins.max())
         width = high - low + 1
         cells = (steps.cells >> PAIR_BITS) * width + (high - bins)
-        weights = np.bincount(cells, steps.weights, pairs * width).astype(np.float64, copy=False)
-        return cls(low, high, weights.reshape(pairs, width))
+        # Counted in a table of all cells, unless few of them have a weight.
+        if is_sparse := len(cells) * SPARSE < pairs * width:
+            held, cells = np.unique(cells, return_inverse=True)
+        weights = np.bincount(cells, steps.weights, 0 if is_sparse else pairs * width).astype(np.float64, copy=False)
+        cells = np.flatnonzero(weights)
+        return cls(pairs, low, high, held[cells] if is_sparse else cells, weights[cells])
+
+    @property
+    def width(self) -> int:
+        """The number of bins."""
+        return self.high - self.low + 1
+
+    @property
+    def is_sparse(self) -> bool:
+        """True if few of the cells have a weight."""
+        return 0 < len(self.cells) * SPARSE < self.pairs * self.width
+
+    def dense(self) -> FloatArray:
+        """Return the weights of all cells, ``[pairs, width]``."""
+        weights = np.zeros(self.pairs * self.width)
+        weights[self.cells] = self.weights
+        return weights.reshape(self.pairs, self.width)
 
     def steps(self) -> Steps:
         """Return the steps, each cell once, in order of their pairs."""
-        weights = self.weights.reshape(-1)
-        cells = np.flatnonzero(weights)
-        pairs, columns = np.divmod(cells, self.weights.shape[1])
-        return Steps(pairs * PAIR + (self.high - columns), weights[cells])
+        pairs, columns = np.divmod(self.cells, self.width)
+        return Steps(pairs * PAIR + (self.high - columns), self.weights)
 
 
 @dataclass(frozen=True)
@@ -139,8 +161,8 @@ def one_each(pools: int) -> Completions:
 
 def ends_of(table: StepTable) -> Completions:
     """Return the number of fillings that steps complete, by pool of the parent and cost; a pair is such a pool."""
-    numbers = np.zeros((len(table.weights), table.weights.shape[1] + 1))
-    table.weights[:, ::-1].cumsum(axis=1, out=numbers[:, 1:])
+    numbers = np.zeros((table.pairs, table.width + 1))
+    table.dense()[:, ::-1].cumsum(axis=1, out=numbers[:, 1:])
     first, stop = min(table.low - 1, BINS - 2), min(table.high + 2, BINS)
     return Completions(first, Completions(table.low - 1, numbers).columns(first, stop))
 
@@ -154,29 +176,40 @@ def completions_of(table: StepTable, below: Completions, tokens: int) -> Complet
         tokens: The number of pools of each tree.
     """
     first, stop = min(below.first + table.low, BINS - 2), min(below.stop + table.high, BINS)
-    trees, shifts, width = len(below.numbers) // tokens, table.weights.shape[1], stop - first
     # Row s of a window is the numbers shifted up by the cost in column s of the table.
     padded = below.columns(first - table.high, stop - table.low)
-    shape, strides = (len(padded), shifts, width), (*padded.strides, padded.itemsize)
+    shape, strides = (len(padded), table.width, stop - first), (*padded.strides, padded.itemsize)
     windows: FloatArray = np.ndarray(shape, padded.dtype, padded, 0, strides)
-    weights = table.weights.reshape(trees, tokens, tokens * shifts)
-    pairs, columns = np.divmod(np.flatnonzero(table.weights), shifts)
-    is_sparse = 0 < len(pairs) * SPARSE < table.weights.size
-    size = max(1, AT_ONCE * trees // (len(pairs) * width) if is_sparse else AT_ONCE // (tokens * shifts * width))
-    numbers = np.empty((trees, tokens, width))
-    for start in range(0, trees, size):
-        part, pools = slice(start, start + size), slice(start * tokens, (start + size) * tokens)
-        if is_sparse:
-            here = slice(*np.searchsorted(pairs, [pools.start * tokens, pools.stop * tokens]).tolist())
-            parents, last = np.divmod(pairs[here], tokens)
-            shifted = windows[parents - parents % tokens + last, columns[here]]
-            ends = np.searchsorted(parents, np.arange(pools.start, min(pools.stop, trees * tokens) + 1))
-            spread = (table.weights[pairs[here], columns[here]], np.arange(len(parents)), ends)
-            made = sparse.csr_array(spread, shape=(len(ends) - 1, len(parents))) @ shifted
-            numbers[part] = made.reshape(-1, tokens, width)
-        else:
-            np.matmul(weights[part], windows[pools].reshape(-1, tokens * shifts, width), out=numbers[part])
-    return Completions(first, numbers.reshape(-1, width))
+    return Completions(first, (_sparse_product if table.is_sparse else _dense_product)(table, windows, tokens))
+
+
+def _dense_product(table: StepTable, windows: FloatArray, tokens: int) -> FloatArray:
+    """Multiply the weights of each tree with the ``windows`` ``[pools, shifts, w]`` of its pools."""
+    pools, shifts, width = windows.shape
+    weights = table.dense().reshape(-1, tokens, tokens * shifts)
+    numbers, size = np.empty((len(weights), tokens, width)), max(1, AT_ONCE // (tokens * shifts * width))
+    for start in range(0, len(weights), size):
+        trees = slice(start, start + size)
+        shifted = windows[start * tokens : (start + size) * tokens].reshape(-1, tokens * shifts, width)
+        np.matmul(weights[trees], shifted, out=numbers[trees])
+    return numbers.reshape(pools, width)
+
+
+def _sparse_product(table: StepTable, windows: FloatArray, tokens: int) -> FloatArray:
+    """Return the same as :func:`_dense_product`, in time and memory for the cells that have a weight."""
+    pools, shifts, width = windows.shape
+    pairs, columns = np.divmod(table.cells, shifts)
+    parents, last = np.divmod(pairs, tokens)
+    children = parents - parents % tokens + last
+    numbers, size = np.empty((pools, width)), max(1, AT_ONCE_SPARSE * pools // (len(pairs) * width))
+    for start in range(0, pools, size):
+        stop = min(start + size, pools)
+        ends = np.searchsorted(parents, np.arange(start, stop + 1))
+        here = slice(ends[0], ends[-1])
+        shifted = windows[children[here], columns[here]]
+        spread = table.weights[here], np.arange(len(shifted)), ends - ends[0]
+        numbers[start:stop] = sparse.csr_array(spread, shape=(stop - start, len(shifted))) @ shifted
+    return numbers
 
 
 def total(parts: Sequence[Completions]) -> Completions:
