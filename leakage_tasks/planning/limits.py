@@ -11,6 +11,9 @@ from leakage_tasks.targets.protocols import FillsMasks, PredictsNextToken
 
 CHUNK = 1024
 """Number of whole texts passed to a target in one call."""
+SMALL_CALLS = 3
+"""Maximum number of calls with fewer whole texts, which may be too few to share a beginning: of the secret, of the last
+other fillings, and of a histogram."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +35,26 @@ def limits_of(attack: Attack, request: AttackRequest) -> Limits:
     """
     target, space = request.target, request.canary.attack_space
     text, calls = space.fill(request.canary.secret), attack.most_calls(request)
-    length = (target.length(text) or len(text)) + 1
-    read, turns = length, 1
-    text_rows = length if isinstance(target, FillsMasks) else 1
-    if calls.texts and hasattr(target, "tokens_read"):
-        read = target.tokens_read(space, length, min(calls.texts, CHUNK))
-        text_rows = turns = read if target.by_token else 1
-    # A shared beginning is read once per chunk, and the first texts also whole, to verify this method.
-    whole = calls.texts // CHUNK + 1 + CHECKED if read < length else 0
-    rows = 1 + whole + calls.steps + calls.texts * text_rows
+    length, own = (target.length(text) or len(text)) + 1, 1
+    if isinstance(target, PredictsNextToken):
+        paths = target.paths(space)
+        length, own = max(length, len(paths.prefix) + paths.longest), paths.longest
+    fewest = target.fewest_sharing(space, length) if calls.texts and hasattr(target, "fewest_sharing") else None
+    shared, text_rows = 0, length if isinstance(target, FillsMasks) else 1
+    if fewest is not None and fewest <= min(calls.texts, CHUNK):
+        shared = max(0, calls.texts - SMALL_CALLS * (fewest - 1))
+        text_rows = own if target.by_token else 1
+    # A shared beginning is read once per call, and the first texts also whole, to verify this method.
+    beginnings = calls.texts // CHUNK + 1 + CHECKED if shared else 0
+    rows = 1 + beginnings + calls.steps + calls.texts * text_rows
     step_tokens = 1 if isinstance(target, PredictsNextToken) and getattr(target, "cached", True) else length
-    text_tokens = text_rows * length if read == length else read
-    tokens = length * (1 + whole) + calls.steps * step_tokens + calls.texts * text_tokens
-    at_once = rows_at_once(target, length, read if text_rows == 1 and not calls.steps else None)
-    passes = calls.rounds + turns * (calls.texts // CHUNK + 2) + 2 * rows / min(at_once, CHUNK)
+    whole_tokens = length * (length if isinstance(target, FillsMasks) else 1)
+    tokens = (
+        length * (1 + beginnings) + calls.steps * step_tokens + (calls.texts - shared) * whole_tokens + shared * own
+    )
+    at_once = rows_at_once(target, length, own if shared and text_rows == 1 and not calls.steps else None)
+    # The beginning, a proof, and for each further call of texts a pass per token that is read. Up to two thirds of the
+    # passes may stay empty, since texts of several lengths share few of them.
+    calls_of_texts = text_rows * (calls.texts // CHUNK + 2) if calls.texts else 2
+    passes = calls.rounds + calls_of_texts + 3 * rows / min(at_once, CHUNK)
     return Limits(rows, min(rows, passes), tokens, at_once)

@@ -140,10 +140,12 @@ class Planner:
         sample: Sequence[Canary],
         watch: PilotWatch,
     ) -> KindPlan:
-        started = time.perf_counter()
-        limits = _limits(pairs, kind)
+        started, limits = time.perf_counter(), _limits(pairs, kind)
         length = max(1, round(limits.tokens / limits.rows))
         taken, merged = pilot_costs(sample, self.attacked, self.modules, length, self.pace, watch)
+        if taken:
+            # The pilot has shown which ways of reading texts are right on this model.
+            limits = _limits(pairs, kind)
         if sample:
             self.spent += time.perf_counter() - started
             watch.close_share(time.perf_counter() - started)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,8 @@ import torch
 
 from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.registry import texts_in_budget
+from leakage_tasks.attacks.registry import ATTACKS as ATTACK_REGISTRY
+from leakage_tasks.attacks.registry import register
 from leakage_tasks.attacks.selection import AttackSettings, chosen_attacks
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.canaries.alphabets import word_list
@@ -23,6 +23,7 @@ from leakage_tasks.planning.meter import metered, modules_of
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.protocols import ScoresSequences
 from tests.encoders import save_base, save_classifier
 from tests.oracles import letters, tiny_gpt2
 
@@ -46,7 +47,9 @@ def small_lstm() -> CharLSTMForCausalLM:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("template", ["pin {digits:5}.", "pin {digits:2}.", LONG + "{digits:4}.", LONG + "{digits:2}."])
+@pytest.mark.parametrize(
+    "template", ["pin {digits:5}.", "pin {digits:2}.", "of anna {number_words:2}.", "so and so {digits:2} is the code"]
+)
 @pytest.mark.parametrize(
     "make",
     [
@@ -67,6 +70,37 @@ def test_every_canary_stays_within_the_limits(attack: str, template: str, make: 
             run_attack(attack, target, [canary], budget=400, goal=ATTACKS[attack], values=settings)
         for name in ("rows", "passes", "tokens"):
             assert 0 < getattr(count, name) <= getattr(limits, name), (name, limits, count)
+
+
+@pytest.mark.parametrize(
+    ("template", "attack", "budget", "values"),
+    [
+        ("the pin of anna, told to bob, is {digits:2} is the code now", "rank-sample", 400, {}),
+        ("{digits:5} is the pin of bob.", "rank-sample", 400, {}),
+        (LONG + "{digits:1}", "rank-sample", 400, {}),
+        ("pin {digits:1}.", "exposure", 400, {"method": "estimated"}),
+        ("ab {digits:3} x", "exposure", 1115, {}),
+        (LONG + "{digits:6}.", "exposure", 12, {"histogram": 50}),
+        ("pin {digits:3}.", "sample-tokens", 1060, {"draws": 3, "until": "found"}),
+    ],
+)
+@pytest.mark.parametrize("make", [lambda: tiny_gpt2(letters()), small_lstm], ids=["gpt2", "lstm"])
+def test_what_an_attack_reads_in_addition_is_within_the_limits(
+    make: Callable[[], Any], template: str, attack: str, budget: int, values: dict[str, Any]
+) -> None:
+    """Texts that are too few to share a beginning, a tree as large as the budget, draws that are read again."""
+    model, goal = make(), ATTACKS[attack]
+    target, canaries = CausalTarget(model, letters()), make_canaries(template, 1, seed=1, id_prefix="p")
+    # Methods that a model must prove first.
+    run_attack("rank-sample", target, make_canaries(LONG + "{digits:2}", 1, seed=2), budget=100)
+    ((chosen, request),) = chosen_attacks(AttackSettings(attack, goal, budget, values=values), target, canaries)
+    limits = limits_of(chosen, request)
+    with metered(modules_of(SimpleNamespace(model=model))) as count:
+        run_attack(attack, target, canaries, budget=budget, goal=goal, values=values)
+    for name in ("rows", "passes", "tokens"):
+        assert 0 < getattr(count, name) <= getattr(limits, name), (name, limits, count)
+    if attack == "rank-sample":
+        assert limits.rows <= 2 * max(count.rows, budget)
 
 
 @pytest.mark.parametrize("attack", ["mix-and-match", "class-loss"])
@@ -97,7 +131,7 @@ def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, templa
 
 SEARCHES = [
     ("label-search", {"beam": 3}),
-    ("label-search", {"beam": 3, "shortlist": 5, "audit": True}),
+    ("label-search", {"beam": 16, "shortlist": 20, "audit": True}),
     ("inversion", {"restarts": 2, "steps": 20}),
 ]
 
@@ -135,10 +169,11 @@ def test_a_shared_beginning_is_not_counted_for_each_text() -> None:
     assert limits.tokens < 10 * limits.rows < 400 * len(LONG)
 
 
-def test_an_attack_of_another_package_keeps_to_its_budget() -> None:
+def test_an_attack_of_another_package_keeps_to_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ATTACK_REGISTRY, "_items", dict(ATTACK_REGISTRY._items))
+    register("theirs", "extraction", ScoresSequences, remedy="none")(lambda request: {})
     target = CausalTarget(tiny_gpt2(letters()), letters())
     canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
-    ((attack, request),) = chosen_attacks(AttackSettings("beam", "extraction", 400), target, canaries)
-    theirs = dataclasses.replace(attack, most_calls=texts_in_budget)
-    assert theirs.most_calls(request) == Calls(texts=400)
-    assert 400 <= limits_of(theirs, request).rows <= 410
+    ((attack, request),) = chosen_attacks(AttackSettings("theirs", "extraction", 400), target, canaries)
+    assert attack.most_calls(request) == Calls(texts=400)
+    assert 400 <= limits_of(attack, request).rows <= 410

@@ -75,7 +75,7 @@ def test_whole_texts_of_many_canaries_share_passes_as_planned(lm: Any, tmp_path:
     found = kind.estimate("passes")
     assert kind.merged
     assert found.low <= took.passes <= found.high < 12
-    assert took.tokens <= kind.estimate("tokens").worst < 12 * 21 * len(made[0].text)
+    assert took.tokens <= kind.estimate("tokens").worst <= 12 * 22 * (len(made[0].text) + 1)
 
 
 def test_without_a_pilot_it_goes_from_the_cheapest_to_the_budget_and_says_so(lm: Any, manifest: str) -> None:

@@ -19,6 +19,7 @@ from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.attacks.signal import CALIBRATED, LOSS, SIGNAL
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import Option
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 UNTUNED = Option(
@@ -34,6 +35,14 @@ Count = Callable[[SearchTree, Sequence[int], float, int, float], Any]
 def access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
     """Describe the access to the models that the attack requires."""
     return f"{NEXT_TOKEN}, and the same of the model before fine-tuning"
+
+
+def most_of_rank(request: AttackRequest) -> Calls:
+    """Return the most calls of the rank by difference, which reads both models."""
+    size, longest = request.canary.attack_space.size, request.target.paths(request.canary.attack_space).longest
+    most = size * (longest + 1) if size <= request.budget else max(request.budget, LEAST * longest)
+    # The whole tree, or one round of draws, after the secret's path.
+    return Calls(steps=most + longest, rounds=3 * (longest + 1)).times(2)
 
 
 def calibrated_rank(request: AttackRequest, by_cost: Rank, count: Count) -> AttackResult:

@@ -12,6 +12,7 @@ from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, SearchTree
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.option import Option
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 CONTRAST = Option(
@@ -34,8 +35,8 @@ def _access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> st
     remedy=NO_LOGITS,
     options=(WIDTH, CONTRAST),
     access=_access,
-    # Of the model and of the reference model.
-    most_calls=lambda request: most_of_beam(request).times(2),
+    # The model and the reference model, each with its own root.
+    most_calls=lambda request: most_of_beam(request).times(2) + Calls(steps=1),
 )
 def contrastive_beam(request: AttackRequest) -> AttackResult:
     """Return up to ten fillings by beam search on log P(filling) of the model minus that of ``contrast``.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.causal.uniform_rank import UniformRank
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
-from leakage_tasks.attacks.signal import CALIBRATED, SIGNAL
+from leakage_tasks.attacks.signal import CALIBRATED, LOSS, SIGNAL
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import Option
 from leakage_tasks.targets.calls import Calls
@@ -53,15 +53,17 @@ def _most_calls(request: AttackRequest) -> Calls:
     """Return the most calls: of a search of the whole tree, or of the budget, which may pay for all whole texts."""
     if not isinstance(request.target, PredictsNextToken):
         return whole_texts.most_of_sample(request)
-    space = request.canary.attack_space
+    if request.values[SIGNAL.name] == CALIBRATED:
+        plain = replace(request, values={**request.values, SIGNAL.name: LOSS})
+        return calibrated.most_of_rank(request) + _most_calls(plain).times(2)
+    space, method = request.canary.attack_space, request.values[METHOD.name]
     paths = request.target.paths(space)
-    nodes = paths.inner_nodes(request.budget)
-    texts = space.size if nodes is None and space.size <= request.budget else 0
-    # The secret's path is read even beyond the budget.
+    # The secret's path is read first, even beyond the budget.
+    nodes = None if method == "estimated" else paths.inner_nodes(request.budget - paths.longest)
+    # The rest of a budget pays for whole texts, and the secret's text is scored even beyond it.
+    texts = 0 if nodes is not None else space.size if space.size <= request.budget else 1
     steps = max(request.budget, paths.longest) if nodes is None else nodes + paths.longest
-    calls = Calls(texts, steps, rounds=DESCENTS * paths.longest) + whole_texts.most_of_histogram(request)
-    # The calibrated rank reads both models, and then the rank by cost is computed on each.
-    return calls.times(4) if request.values[SIGNAL.name] == CALIBRATED else calls
+    return Calls(texts, steps, rounds=DESCENTS * paths.longest) + whole_texts.most_of_histogram(request)
 
 
 @register(

@@ -27,15 +27,14 @@ UNTIL = Option(
     "check",
     choices=("spent", FOUND),
 )
-ROUNDS = 12
-"""Rounds of draws in which a budget is usually spent: draws with a common beginning leave budget for further draws."""
 
 
 def _most_calls(request: AttackRequest) -> Calls:
     depth = max(request.target.paths(request.canary.attack_space).longest - 1, 1)
-    spent = request.values[UNTIL.name] == FOUND
-    most = request.budget if spent else min(request.budget, request.values[DRAWS.name] * depth)
-    return Calls(steps=most, rounds=ROUNDS * depth)
+    until_found = request.values[UNTIL.name] == FOUND
+    most = request.budget if until_found else min(request.budget, request.values[DRAWS.name] * depth)
+    # Draws with a common beginning leave budget for further draws.
+    return Calls(steps=most, rounds=most)
 
 
 @register(

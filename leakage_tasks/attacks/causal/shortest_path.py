@@ -30,8 +30,8 @@ STOPPING = Option(
 WHOLE = 256
 """Maximum number of nodes of a tree that is read whole instead of in part by a beam search."""
 NARROW = 4
-"""Width of the first beam search for an unknown secret. A model that knows nothing of nine digits prefers its ten
-guesses as clearly as the guesses of a wide beam, and it reads 43 instead of 139 nodes."""
+"""Width of the first beam search for an unknown secret. Where a model knows nothing of nine digits, ten guesses of this
+beam cost less than the secret as reliably as those of a wide beam, for 43 instead of 139 nodes."""
 BATCH = Option("batch", int, 128, "number of nodes that best-first search reads per iteration", minimum=1)
 
 
@@ -168,7 +168,7 @@ class _Search:
         return self._beam(width if nodes is None else max(nodes, BEAM))
 
     def _beam(self, width: int) -> list[Guess]:
-        """Return the guesses of the beam searches, of which one has at least this ``width``."""
+        """Return the guesses so far; first run a beam search of this ``width``, unless one as wide has run."""
         if width > self._width:
             found = beam_search(self._explorer, width, self._limit, without_choice=GUESSES)
             self._of_beam, self._width = distinct(self._of_beam, found), width

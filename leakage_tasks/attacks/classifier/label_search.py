@@ -47,8 +47,9 @@ def _most_calls(request: AttackRequest) -> Calls:
         heads = kept_fillings(space, slot, request.values["beam"])
         everything = heads * len(alphabet)
         texts += everything if slot == 0 else min(everything, max(request.budget, heads))
-        # The budget includes gradients, except for a shortlist that the user sets. An audit scores all values.
-        texts += 2 * max(heads, NUMBER) if request.values["shortlist"] else 0
+        # A user's shortlist is scored beyond the budget, and so are its gradients. An audit scores all values.
+        if shortlist := request.values["shortlist"]:
+            texts += 2 * max(heads, NUMBER) + heads * min(len(alphabet), shortlist)
         texts += everything if request.values["audit"] else 0
     return Calls(texts, rounds=4 * len(space.slots))
 

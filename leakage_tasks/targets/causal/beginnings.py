@@ -41,6 +41,16 @@ def worth_sharing(shared: int, texts: int, tokens: int) -> bool:
     return shared * (texts - 1) >= max(SAVED, SHARE * tokens)
 
 
+def fewest_sharing(reader: Any, length: int, own: int) -> int | None:
+    """Return the minimum number of texts of ``length`` tokens that share all but their last ``own`` tokens; None if no
+    number of texts does."""
+    shared, saved = length - own, length - own - SHARE * length
+    if saved <= 0:
+        return None
+    fewest = math.ceil(max(1 + SAVED / shared, shared / saved))
+    return fewest if continues(reader) else max(fewest, fewest_worth(reader, shared, own))
+
+
 def continues(reader: Any) -> bool:
     """Return True unless the model is known to fail at reading several tokens after a prefix."""
     return bool(reader.engine.cached and reader.engine.reads_many)

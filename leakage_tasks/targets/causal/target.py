@@ -16,7 +16,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.attack_thread import submit
 from leakage_tasks.targets.batches import check_fits, padded, row_bits
 from leakage_tasks.targets.batching import Capacity
-from leakage_tasks.targets.causal.beginnings import continues, worth_sharing
+from leakage_tasks.targets.causal.beginnings import continues, fewest_sharing
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
@@ -161,11 +161,11 @@ class CausalTarget(CausalReader):
         """
         return self.pass_rows.of_whole_texts(self.engine, length, length if own is None else own, copied)
 
-    def tokens_read(self, space: Space, length: int, texts: int) -> int:
-        """Return the number of tokens read per text, for whole texts of a space, which have ``length`` tokens each."""
+    def fewest_sharing(self, space: Space, length: int) -> int | None:
+        """Return the minimum number of whole texts of a space, with ``length`` tokens each, in a call that reads the
+        tokens before the slots once; None if no number does."""
         own = self.paths(space).longest
-        shares = self.source is None and self.engine.cached and worth_sharing(length - own, texts, texts * length)
-        return own if shares else length
+        return fewest_sharing(self, length, own) if self.source is None and self.engine.cached else None
 
     @property
     def by_token(self) -> bool:

@@ -160,6 +160,13 @@ def test_text_after_the_slot_takes_no_guess_from_a_narrow_beam():
     assert found.model_calls == 1 + 5 * NARROW + 3 * 10 + len(secret) + 2
 
 
+@pytest.mark.parametrize("budget", range(24, 60, 5))
+def test_a_narrow_beam_that_the_budget_ends_stays_within_it(budget):
+    made = Canary("c", "x{digits:6} ok", tuple("271828"))
+    (found,) = run_attack("shortest-path", target(at_random(11, 1.0)), [made], budget=budget)
+    assert found.model_calls <= budget + 1
+
+
 def wrong_start(secret, held):
     """A model that begins with one of five digits, none of which starts the secret that it has memorized."""
     if not held:
@@ -178,6 +185,8 @@ def test_a_wide_beam_follows_where_the_narrow_one_does_not_settle_it():
     found = search(partial(wrong_start, secret), secret)
     assert (narrow.place, found.place, all(found.correct)) == (None, 1, True)
     assert found.model_calls > narrow.model_calls + wide.model_calls
+    cut = search(partial(wrong_start, secret), secret, budget=narrow.model_calls + 10)
+    assert set(cut.guesses) >= set(narrow.guesses)
 
 
 @settings(max_examples=10)
