@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from leakage_tasks.planning.limits import Limits
+from leakage_tasks.planning.limits import AttackLimits
 from leakage_tasks.planning.memory import Memory
 from leakage_tasks.planning.pace import Pace
 from leakage_tasks.planning.passes import SLACK, passes_of_run
@@ -37,7 +37,7 @@ class KindPlan:
     kind: str
     canaries: int
     piloted: int
-    limits: Limits
+    limits: AttackLimits
     groups: Mapping[str, Stratum]
     pace: Pace
     merged: bool

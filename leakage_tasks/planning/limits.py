@@ -17,7 +17,7 @@ other fillings, and of a histogram."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class AttackLimits:
     """The most rows, forward passes and tokens for one canary; a pass has up to ``at_once`` rows."""
 
     rows: float
@@ -26,7 +26,7 @@ class Limits:
     at_once: int
 
 
-def limits_of(attack: Attack, request: AttackRequest) -> Limits:
+def limits_of(attack: Attack, request: AttackRequest) -> AttackLimits:
     """Return the limits of an attack on one canary.
 
     A step is a row of one token, or of all tokens so far on a model without a cache. A whole text is a row of all its
@@ -57,4 +57,4 @@ def limits_of(attack: Attack, request: AttackRequest) -> Limits:
     # passes may stay empty, since texts of several lengths share few of them.
     calls_of_texts = text_rows * (calls.texts // CHUNK + 2) if calls.texts else 2
     passes = calls.rounds + calls_of_texts + 3 * rows / min(at_once, CHUNK)
-    return Limits(rows, min(rows, passes), tokens, at_once)
+    return AttackLimits(rows, min(rows, passes), tokens, at_once)

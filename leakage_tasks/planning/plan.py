@@ -16,7 +16,7 @@ from leakage_tasks.attacks.selection import chosen_attacks
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, Plan
-from leakage_tasks.planning.limits import Limits, limits_of
+from leakage_tasks.planning.limits import AttackLimits, limits_of
 from leakage_tasks.planning.memory import Memory, memory_of
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.planning.pace import Pace, pace_of
@@ -176,7 +176,7 @@ def _open_first(pairs: Sequence[tuple[Attack, AttackRequest]]) -> AttackRequest:
     return min((request for _, request in pairs), key=lambda request: request.canary.kind == NATURAL)
 
 
-def _limits(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str) -> Limits:
+def _limits(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str) -> AttackLimits:
     """Return the limits of a kind of canary. Natural canaries' limits are powers of two, which hide a secret's length
     and the known text around it."""
     every = pairs[:: -(-len(pairs) // SPREAD)]
@@ -185,11 +185,11 @@ def _limits(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str) -> Limits:
     rows, passes, tokens, at_once = (max(values) for values in zip(*limits, strict=True))
     if kind == NATURAL:
         rows, passes, tokens = (float(1 << max(int(most) - 1, 0).bit_length()) for most in (rows, passes, tokens))
-    return Limits(rows, passes, tokens, at_once)
+    return AttackLimits(rows, passes, tokens, at_once)
 
 
 def _groups(
-    size: int, taken: Sequence[AttackCost], limits: Limits, pace: Pace, sample: Sequence[Canary]
+    size: int, taken: Sequence[AttackCost], limits: AttackLimits, pace: Pace, sample: Sequence[Canary]
 ) -> dict[str, Stratum]:
     """Return each quantity of a kind as a stratum with its sample. A canary takes at least one row."""
     slower = max((cost.seconds / max(pace.seconds(cost.passes, cost.tokens), 1e-9) for cost in taken), default=1.0)

@@ -219,7 +219,8 @@ def compare_units(
     if min(len(suspected), len(unseen)) < 2 or not np.ptp(values):
         return 1.0, 1.0
     moments = [(float(of.mean()), spread * float(of.std(ddof=1)), len(of)) for of in (suspected, unseen)]
-    varies = any(deviation > 0 for _, deviation, _ in moments)
+    # Equal values have a mean, and so a deviation, that differs in its last digits with their order.
+    varies = any(deviation > 1e-12 * float(np.abs(values).max()) for _, deviation, _ in moments)
     welch = (
         float(stats.ttest_ind_from_stats(*moments[0], *moments[1], equal_var=False, alternative="greater").pvalue)
         if varies

@@ -15,7 +15,7 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, estimate_of
-from leakage_tasks.planning.limits import Limits
+from leakage_tasks.planning.limits import AttackLimits
 from leakage_tasks.planning.memory import memory_of
 from leakage_tasks.planning.pace import Pace
 from leakage_tasks.planning.pilot import attack_together
@@ -163,7 +163,9 @@ def made_up(merged: bool, task: str = TASK) -> KindPlan:
     """Ten canaries, of which five took 20 rows in 10 passes and 2 seconds, of a second and a half in passes."""
     values = {"rows": 20.0, "passes": 10.0, "tokens": 20.0, "seconds": 2.0}
     groups = {name: Stratum(10, (each,) * 5, each, each, "five") for name, each in values.items()}
-    return KindPlan(task, "exposure", "planted", 10, 5, Limits(10, 10, 10, 100), groups, Pace(0.15, 0, 100), merged)
+    return KindPlan(
+        task, "exposure", "planted", 10, 5, AttackLimits(10, 10, 10, 100), groups, Pace(0.15, 0, 100), merged
+    )
 
 
 def test_merged_searches_share_their_passes() -> None:

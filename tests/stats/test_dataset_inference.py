@@ -90,6 +90,14 @@ def test_groups_without_a_variance_show_nothing() -> None:
     assert compare_units(np.array([1.0]), np.array([0.0, 1.0]), np.random.default_rng(0)) == (1, 1)
 
 
+def test_values_that_are_equal_up_to_rounding_have_no_variance():
+    ones, others = np.full(7, 0.1), np.full(6, 0.7)
+    for moved in (0.0, 1e-16):
+        welch, permutation = compare_units(others + moved * np.arange(6), ones, np.random.default_rng(0))
+        assert welch == 1
+        assert permutation < 0.01
+
+
 def test_the_combination_is_the_regression_on_clipped_normalized_scores() -> None:
     """Oracle: least squares with weights that make both classes equal, on scores clipped at the quantiles."""
     scores, members = made(0, 0.5), NUMBERS < 40
