@@ -41,6 +41,7 @@ def limits_of(attack: Attack, request: AttackRequest) -> AttackLimits:
         length, own = max(length, len(paths.prefix) + paths.longest), paths.longest
     fewest = target.fewest_sharing(space, length) if calls.texts and hasattr(target, "fewest_sharing") else None
     shared, text_rows = 0, length if isinstance(target, FillsMasks) else 1
+    whole_tokens = length * text_rows
     if fewest is not None and fewest <= min(calls.texts, CHUNK):
         shared = max(0, calls.texts - SMALL_CALLS * (fewest - 1))
         text_rows = own if target.by_token else 1
@@ -48,10 +49,8 @@ def limits_of(attack: Attack, request: AttackRequest) -> AttackLimits:
     beginnings = calls.texts // CHUNK + 1 + CHECKED if shared else 0
     rows = 1 + beginnings + calls.steps + calls.texts * text_rows
     step_tokens = 1 if isinstance(target, PredictsNextToken) and getattr(target, "cached", True) else length
-    whole_tokens = length * (length if isinstance(target, FillsMasks) else 1)
-    tokens = (
-        length * (1 + beginnings) + calls.steps * step_tokens + (calls.texts - shared) * whole_tokens + shared * own
-    )
+    tokens = length * (1 + beginnings) + calls.steps * step_tokens
+    tokens += (calls.texts - shared) * whole_tokens + shared * own
     at_once = rows_at_once(target, length, own if shared and text_rows == 1 and not calls.steps else None)
     # The beginning, a proof, and for each further call of texts a pass per token that is read. Up to two thirds of the
     # passes may stay empty, since texts of several lengths share few of them.

@@ -169,11 +169,11 @@ def test_a_shared_beginning_is_not_counted_for_each_text() -> None:
     assert limits.tokens < 10 * limits.rows < 400 * len(LONG)
 
 
-def test_an_attack_of_another_package_keeps_to_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ATTACK_REGISTRY, "_items", dict(ATTACK_REGISTRY._items))
+def test_an_attack_of_another_package_keeps_to_its_budget(request: pytest.FixtureRequest) -> None:
     register("theirs", "extraction", ScoresSequences, remedy="none")(lambda request: {})
+    request.addfinalizer(lambda: ATTACK_REGISTRY.unregister("theirs"))
     target = CausalTarget(tiny_gpt2(letters()), letters())
     canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
-    ((attack, request),) = chosen_attacks(AttackSettings("theirs", "extraction", 400), target, canaries)
-    assert attack.most_calls(request) == Calls(texts=400)
-    assert 400 <= limits_of(attack, request).rows <= 410
+    ((attack, asked),) = chosen_attacks(AttackSettings("theirs", "extraction", 400), target, canaries)
+    assert attack.most_calls(asked) == Calls(texts=400)
+    assert 400 <= limits_of(attack, asked).rows <= 410
