@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from leakage_tasks.attacks.causal.whole_texts import CHUNK
 from leakage_tasks.attacks.registry import Attack, AttackRequest
 from leakage_tasks.planning.pace import rows_at_once
 from leakage_tasks.targets.causal.first_passes import CHECKED
 from leakage_tasks.targets.protocols import FillsMasks, PredictsNextToken
 
-CHUNK = 1024
-"""Number of whole texts passed to a target in one call."""
 SMALL_CALLS = 3
 """Maximum number of calls with fewer whole texts, which may be too few to share a beginning: of the secret, of the last
 other fillings, and of a histogram."""
