@@ -13,7 +13,7 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.attack_thread import submit
+from leakage_tasks.targets.attack_coroutine import submit
 from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import LOGIT_BYTES, MemoryBudget, check_one_row

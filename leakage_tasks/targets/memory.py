@@ -61,7 +61,7 @@ _allowed: ContextVar[int | None] = ContextVar("memory", default=None)
 
 @contextmanager
 def memory_within(size: int | None) -> Iterator[None]:
-    """Limit the memory of the block and its attacks' threads to ``size`` bytes; None for a share of the free memory."""
+    """Limit the memory of the block and its attacks to ``size`` bytes; None for a share of the free memory."""
     token = _allowed.set(size)
     try:
         yield

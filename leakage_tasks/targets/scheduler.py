@@ -1,10 +1,10 @@
 """Attacks on many canaries that advance together, so that one forward pass serves the requests of all of them.
 
-Each attack has a thread (:mod:`~leakage_tasks.targets.attack_thread`), and only one thread runs at a time. Once all
-attacks wait for an answer, a pass of each kind of request is answered, for the attacks that started first; then these
-attacks continue. If requests can be split, only the rows that fill a pass are answered; the others wait for the next
-scheduling step. So attacks end one after another at a steady rate, and the contents of a batch depend on the attacks
-alone, never on timing.
+Each attack is a coroutine (:mod:`~leakage_tasks.targets.attack_coroutine`), and one runs at a time. Once all attacks
+wait for an answer, a pass of each kind of request is answered, for the attacks that started first; then these attacks
+continue. If requests can be split, only the rows that fill a pass are answered; the others wait for the next scheduling
+step. So attacks end one after another at a steady rate, and the contents of a batch depend on the attacks alone, never
+on timing.
 
 Attacks that wait for a stage of one kind form joint attacks, the oldest first.
 """
@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.attack_thread import ALONE, AttackThread
+from leakage_tasks.targets.attack_coroutine import ALONE, AttackCoroutine
 from leakage_tasks.targets.batching import Many, Outcome, rows_to_serve
 
 Result = TypeVar("Result")
@@ -34,7 +33,7 @@ OnRows = Callable[[int, int], None]
 """A function that is called with the index of an attack and the number of rows read for it."""
 
 MOST_AT_ONCE = 1024
-"""Maximum number of running attacks; each is a thread."""
+"""Maximum number of running attacks."""
 FILLED = 2.0
 """Passes that the pending requests must fill before no further attack starts. The first request of an attack is small,
 and later ones wait their turn, so attacks start in groups that also fill passes."""
@@ -91,24 +90,23 @@ class _Run(Generic[Result]):
     """The attacks of a run: ``waiting`` for an answer of the model, or ``apart`` until they are joined to others."""
 
     def __init__(self) -> None:
-        self.waiting: list[AttackThread[Any]] = []
-        self.apart: list[AttackThread[Any]] = []
+        self.waiting: list[AttackCoroutine[Any]] = []
+        self.apart: list[AttackCoroutine[Any]] = []
         self.under_way = 0
         """Number of attacks that have begun and not ended, without joint attacks."""
-        self._begun: list[AttackThread[Any]] = []
-        self._back: SimpleQueue[None] = SimpleQueue()
+        self._begun: list[AttackCoroutine[Any]] = []
 
     def begin(
-        self, number: int, function: Callable[[], Any], members: Sequence[AttackThread[Any]] = ()
-    ) -> AttackThread[Any]:
+        self, number: int, function: Callable[[], Any], members: Sequence[AttackCoroutine[Any]] = ()
+    ) -> AttackCoroutine[Any]:
         """Add an attack, which starts when it is first resumed."""
         serial = members[0].serial if members else len(self._begun)
-        attack = AttackThread[Any](number, function, self._back, serial, members)
+        attack = AttackCoroutine[Any](number, function, serial, members)
         self._begun.append(attack)
         self.under_way += not members
         return attack
 
-    def resume(self, attack: AttackThread[Any]) -> Iterator[Done[Result]]:
+    def resume(self, attack: AttackCoroutine[Any]) -> Iterator[Done[Result]]:
         """Let an attack go on; yield its result, or the results of its members, if they end."""
         if attack.resume():
             (self.apart if attack.pending.joint else self.waiting).append(attack)
@@ -139,7 +137,7 @@ class _Run(Generic[Result]):
             yield from self.resume(self._joined(self._take_group()))
             self.waiting.sort(key=lambda attack: attack.serial)
 
-    def _joined(self, group: Sequence[AttackThread[Any]]) -> AttackThread[Any]:
+    def _joined(self, group: Sequence[AttackCoroutine[Any]]) -> AttackCoroutine[Any]:
         """Return the joint attack for a group, or the only attack of the group, which goes on alone."""
         if len(group) == 1:
             group[0].pending.settle(ALONE)
@@ -147,11 +145,11 @@ class _Run(Generic[Result]):
         requests = [attack.pending.request for attack in group]
         return self.begin(group[0].number, partial(group[0].pending.many, requests), group)
 
-    def _take_group(self) -> list[AttackThread[Any]]:
+    def _take_group(self) -> list[AttackCoroutine[Any]]:
         """Remove the next attacks to join: the oldest that wait for company of one kind, as many as fill passes."""
         self.apart.sort(key=lambda attack: attack.serial)
         kind, load = self.apart[0].pending.kind, _Load()
-        group: list[AttackThread[Any]] = []
+        group: list[AttackCoroutine[Any]] = []
         for attack in self.apart:
             if attack.pending.kind == kind and not load.fills(JOINT):
                 group.append(attack)
@@ -163,10 +161,11 @@ class _Run(Generic[Result]):
     def end(self) -> None:
         """End all attacks that have not ended."""
         for attack in self._begun:
-            attack.abandon()
+            if attack:
+                attack.throw()
 
 
-def _done(attack: AttackThread[Result]) -> Done[Result]:
+def _done(attack: AttackCoroutine[Result]) -> Done[Result]:
     if attack.error is not None:
         raise attack.error
     assert attack.result is not None
@@ -176,12 +175,12 @@ def _done(attack: AttackThread[Result]) -> Done[Result]:
 class _Load:
     """The passes and the memory that the pending requests of attacks fill."""
 
-    def __init__(self, attacks: Iterable[AttackThread[Any]] = ()) -> None:
+    def __init__(self, attacks: Iterable[AttackCoroutine[Any]] = ()) -> None:
         self.passes = self._held = self._answers = 0.0
         for attack in attacks:
             self.add(attack)
 
-    def add(self, attack: AttackThread[Any]) -> None:
+    def add(self, attack: AttackCoroutine[Any]) -> None:
         """Add the pending request of an attack."""
         if (question := attack.question) is not None:
             self.passes += question.passes
@@ -194,12 +193,12 @@ class _Load:
         return self.passes >= passes or memory >= 1
 
 
-def _answer(waiting: Sequence[AttackThread[Any]]) -> Iterator[tuple[int, int]]:
+def _answer(waiting: Sequence[AttackCoroutine[Any]]) -> Iterator[tuple[int, int]]:
     """Answer the pending requests, batched by kind; yield each attack's index and number of rows read.
 
     The other rows of requests that can be split wait for the next scheduling step.
     """
-    kinds: dict[Hashable, list[AttackThread[Any]]] = {}
+    kinds: dict[Hashable, list[AttackCoroutine[Any]]] = {}
     for attack in waiting:
         kinds.setdefault(attack.pending.kind, []).append(attack)
     for alike in kinds.values():

@@ -1,18 +1,16 @@
-"""Attacks in threads, whose questions are answered together."""
+"""Attacks as coroutines, whose questions are answered together."""
 
 import _thread
-import time
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.targets import attack_thread
-from leakage_tasks.targets.attack_thread import share_rows, submit, submit_jointly
+from leakage_tasks.targets.attack_coroutine import share_rows, submit, submit_jointly
 from leakage_tasks.targets.batching import Capacity
+from leakage_tasks.targets.memory import allowed_memory, memory_within
 from leakage_tasks.targets.scheduler import FILLED, JOINT, run_concurrently
 
 SMALL = Capacity(100)
@@ -27,12 +25,17 @@ def sum_of_squares(upto, many):
     return lambda: sum(submit("squares", many, number, 1, SMALL) for number in range(upto))
 
 
-def threads_end(before: int) -> bool:
-    """Wait until no more threads run than ``before``; those of attacks are not known to :mod:`threading`."""
-    last = time.monotonic() + 10
-    while _thread._count() > before and time.monotonic() < last:
-        time.sleep(0.01)
-    return _thread._count() <= before
+def forever(ended):
+    """Return an attack that ends only if it is ended, which it adds to ``ended``."""
+
+    def attack():
+        try:
+            while True:
+                submit("k", squares, 1, 1, SMALL)
+        finally:
+            ended.append(1)
+
+    return attack
 
 
 @given(st.lists(st.integers(0, 12), max_size=20))
@@ -233,25 +236,17 @@ def test_only_one_attack_runs_at_a_time():
     assert max(most) == 1
 
 
-def test_an_error_of_one_is_raised_and_the_others_are_ended():
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_of_one_is_raised_and_the_others_are_ended(error):
     ended = []
-
-    def waits():
-        try:
-            while True:
-                submit("k", squares, 1, 1, SMALL)
-        finally:
-            ended.append(1)
 
     def fails():
         submit("k", squares, 1, 1, SMALL)
-        raise ValueError("mine")
+        raise error("mine")
 
-    before = _thread._count()
-    with pytest.raises(ValueError, match="mine"):
-        list(run_concurrently([waits, fails, waits]))
+    with pytest.raises(error, match="mine"):
+        list(run_concurrently([forever(ended), fails, forever(ended)]))
     assert ended == [1, 1]
-    assert threads_end(before)
 
 
 def test_a_question_that_cannot_be_answered_is_the_fault_of_who_asked():
@@ -275,16 +270,26 @@ def test_a_question_that_cannot_be_answered_is_the_fault_of_who_asked():
 
 
 def test_leaving_early_ends_all_attacks():
-    before = _thread._count()
-
-    def waits():
-        while True:
-            submit("k", squares, 1, 1, SMALL)
-
-    answers = run_concurrently([waits, lambda: 1])
+    ended = []
+    answers = run_concurrently([forever(ended), lambda: 1])
     assert next(answers).result == 1
     answers.close()
-    assert threads_end(before)
+    assert ended == [1]
+
+
+def test_attacks_take_no_threads_and_have_the_context_of_their_run():
+    before, threads, allowed = _thread._count(), [], []
+
+    def attack():
+        submit("k", squares, 1, 1, Capacity(10**6))
+        threads.append(_thread._count())
+        allowed.append(allowed_memory())
+        return True
+
+    with memory_within(1000):
+        list(run_concurrently([attack] * 300))
+    assert set(threads) == {before}
+    assert allowed == [1000] * 300
 
 
 def test_time_is_told_by_share_of_the_passes():
@@ -348,22 +353,9 @@ def test_attacks_whose_joint_stage_fails_go_on_alone():
 
 
 def test_leaving_early_ends_joint_attacks():
-    before = _thread._count()
-    answers = run_concurrently([*squared_jointly([]), lambda: "done"])
-    assert next(answers).result == "done"
+    ended = []
+    joint = [lambda: submit_jointly("j", lambda numbers: forever(ended)(), 0, 1, SMALL)] * 2
+    answers = run_concurrently([*joint, lambda: submit("k", squares, 3, 1, SMALL)])
+    assert next(answers).result == 9
     answers.close()
-    assert threads_end(before)
-
-
-def test_a_thread_that_the_system_refuses_is_an_error_and_ends_the_others(monkeypatch):
-    before, begun = _thread._count(), []
-
-    def start(function, arguments):
-        if begun:
-            raise RuntimeError("can't start new thread")
-        begun.append(_thread.start_new_thread(function, arguments))
-
-    monkeypatch.setattr(attack_thread, "_thread", SimpleNamespace(start_new_thread=start))
-    with pytest.raises(RuntimeError, match="can't start new thread"):
-        list(run_concurrently([lambda: submit("k", squares, 1, 1, SMALL)] * 2))
-    assert threads_end(before)
+    assert ended == [1]

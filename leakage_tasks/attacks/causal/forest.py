@@ -14,7 +14,7 @@ import numpy as np
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.search_tree import CELLS, SearchTree
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
-from leakage_tasks.targets.attack_thread import share_rows, submit_jointly
+from leakage_tasks.targets.attack_coroutine import share_rows, submit_jointly
 from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.protocols import SharesPasses
 

@@ -13,7 +13,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.attack_thread import submit
+from leakage_tasks.targets.attack_coroutine import submit
 from leakage_tasks.targets.batches import check_fits, padded, row_bits
 from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.causal.beginnings import continues, fewest_sharing

@@ -18,7 +18,7 @@ from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.attack_thread import submit
+from leakage_tasks.targets.attack_coroutine import submit
 from leakage_tasks.targets.causal.generator import CausalGenerator
 from leakage_tasks.targets.classifier.target import ClassifierTarget
 from leakage_tasks.targets.classifier.text_generator import TextGenerator

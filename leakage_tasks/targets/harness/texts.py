@@ -13,7 +13,7 @@ from leakage_tasks.core.log import first_line, log
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.generation import request
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.attack_thread import submit
+from leakage_tasks.targets.attack_coroutine import submit
 from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.harness.faults import class_names, forward_faults, gives_no_likelihoods
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig

@@ -15,7 +15,7 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.attack_thread import submit
+from leakage_tasks.targets.attack_coroutine import submit
 from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.loading import ModelSource, check_max_length

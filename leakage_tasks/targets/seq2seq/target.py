@@ -15,7 +15,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.attack_thread import submit
+from leakage_tasks.targets.attack_coroutine import submit
 from leakage_tasks.targets.batches import check_fits, padded, row_bits
 from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.causal.engine import Engine

@@ -1,23 +1,21 @@
-"""The thread of an attack, which waits for the answers to its requests.
+"""An attack as a coroutine, which waits for the answers to its requests.
 
-Each attack runs in its own thread as plain sequential code, and only one thread runs at a time: an attack that submits
-a request gives up its turn until :mod:`~leakage_tasks.targets.scheduler` has answered it.
+Each attack is plain sequential code in a greenlet: an attack that submits a request gives up its turn until
+:mod:`~leakage_tasks.targets.scheduler` has answered it. All attacks run in the thread of the scheduler, one at a time.
 
 A stage of an attack, such as a beam search, can be computed for many attacks at once (:func:`submit_jointly`). A joint
-attack, with its own thread, then makes the model requests of all of its members, which wait for the result.
+attack, a coroutine of its own, then makes the model requests of all of its members, which wait for the result.
 """
 
 from __future__ import annotations
 
-import _thread
 import contextvars
-import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from queue import SimpleQueue
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
+from greenlet import getcurrent, greenlet
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.log import log
@@ -27,7 +25,6 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
-_here = threading.local()
 ALONE = object()
 """Answer to a joint request that has no company: the attack computes the stage itself."""
 
@@ -55,7 +52,7 @@ def submit(
         splits: True for a request whose rows may be read in several scheduling steps, so that passes are full; it
             implements :class:`~leakage_tasks.targets.batching.Splits`.
     """
-    attack: AttackThread[Any] | None = getattr(_here, "attack", None)
+    attack = _current()
     if attack is None:
         return many([request])[0]
     answer: Answer = attack.submit(PendingRequest(kind, many, request, rows, capacity, splits, attack.rows_read))
@@ -82,7 +79,7 @@ def submit_jointly(
         capacity: number of such rows that fit in a pass, and the memory for the answers. The oldest requests that fill
             half of a pass or the memory are answered jointly.
     """
-    attack: AttackThread[Any] | None = getattr(_here, "attack", None)
+    attack = _current()
     if attack is not None and not attack.members:
         answer = attack.submit(PendingRequest(kind, many, request, rows, capacity, joint=True))
         if answer is not ALONE:
@@ -92,62 +89,38 @@ def submit_jointly(
 
 def share_rows(rows: IntArray) -> None:
     """State how many rows of the next request to the model belong to each member of a joint attack, in order."""
-    attack: AttackThread[Any] | None = getattr(_here, "attack", None)
+    attack = _current()
     if attack is not None:
         attack.shares = rows
 
 
-class _Abandoned(BaseException):
-    """Signal that ends an attack whose run is over."""
+def _current() -> AttackCoroutine[Any] | None:
+    """Return the attack that runs this code, if any."""
+    running = getcurrent()
+    return running if isinstance(running, AttackCoroutine) else None
 
 
-class AttackThread(Generic[Result]):
-    """The thread of one attack, or of a joint attack for ``members``, which runs until it submits a request or ends."""
+class AttackCoroutine(greenlet, Generic[Result]):
+    """One attack, or a joint attack for ``members``, which runs until it submits a request or ends."""
 
     def __init__(
         self,
         number: int,
         attack: Callable[[], Result],
-        back: SimpleQueue[None],
         serial: int,
-        members: Sequence[AttackThread[Any]] = (),
+        members: Sequence[AttackCoroutine[Any]] = (),
     ) -> None:
+        super().__init__(attack)
+        # A greenlet's own context is empty.
+        self.gr_context = contextvars.copy_context()
         self.number, self.serial, self.members = number, serial, members
-        self._attack, self._back = attack, back
-        # In CPython a queue passes the turn on faster than a semaphore does.
-        self._turn: SimpleQueue[None] = SimpleQueue()
-        self._context = contextvars.copy_context()
         self.question: PendingRequest | None = None
         self.result: Result | None = None
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
         self.seconds = 0.0
         self.rows_read = 0
         self.shares: IntArray = np.zeros(0, dtype=np.int64)
         """Number of rows of the pending request for each of ``members``."""
-        self.is_running = self._abandoned = False
-
-    def _start(self) -> None:
-        self.is_running = True
-        try:
-            # An object of the class threading.Thread takes several times as long to start.
-            _thread.start_new_thread(self._run, ())
-        except RuntimeError:
-            # Nothing waits for the end of a thread that the system refused.
-            self.is_running = False
-            raise
-
-    def _run(self) -> None:
-        """Run the attack in its thread."""
-        _here.attack = self
-        try:
-            self.result = self._context.run(self._attack)
-        except BaseException as error:  # raised again in the thread that waits for the attack
-            self.error = error
-        finally:
-            self.question, self.is_running = None, False
-            # A joint attack holds the searches of its members.
-            del self._attack
-            self._back.put(None)
 
     @property
     def pending(self) -> PendingRequest:
@@ -158,10 +131,8 @@ class AttackThread(Generic[Result]):
     def submit(self, question: PendingRequest) -> Any:
         """Give up the turn until the request is answered."""
         self.question = question
-        self._back.put(None)
-        self._turn.get()
-        if self._abandoned:
-            raise _Abandoned
+        assert self.parent is not None
+        self.parent.switch()
         return question.answer()
 
     def resume(self) -> bool:
@@ -171,13 +142,12 @@ class AttackThread(Generic[Result]):
         """
         started = time.perf_counter()
         self.question = None
-        if self.is_running:
-            self._turn.put(None)
-        else:
-            self._start()
-        self._back.get()
+        try:
+            self.result = self.switch()
+        except Exception as error:  # raised again, unless it is a joint attack that fails
+            self.error = error
         self.seconds += time.perf_counter() - started
-        return self.question is not None
+        return not self.dead
 
     def note(self, rows: int, outcome: Outcome, seconds: float) -> Iterator[tuple[int, int]]:
         """Record the outcome of some rows of the request, and its time; yield the numbers of attacks and of their
@@ -204,11 +174,3 @@ class AttackThread(Generic[Result]):
             member.seconds += self.seconds / len(self.members)
             member.pending.settle(answer)
         self.result = None
-
-    def abandon(self) -> None:
-        """End the attack, if it has started, and wait for its end."""
-        self._abandoned = True
-        while self.is_running:
-            self._turn.put(None)
-            # After an interruption of the main thread, this may be the turn of another attack.
-            self._back.get()
