@@ -62,13 +62,18 @@ def direct_costs(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float
     return costs_of_rows(model, [[tokenizer.bos_token_id, *ids] for ids in encoded])
 
 
-def costs_of_rows(model: Any, rows: Sequence[Sequence[int]], given: int = 1) -> list[float]:
-    """Bits of each row's tokens after the ``given`` first ones, by `transformers` alone; no row is padded."""
+def _of_equal_length(rows: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Group the places of rows by their lengths."""
     places: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         places.setdefault(len(row), []).append(place)
+    return [*places.values()]
+
+
+def costs_of_rows(model: Any, rows: Sequence[Sequence[int]], given: int = 1) -> list[float]:
+    """Bits of each row's tokens after the ``given`` first ones, by `transformers` alone; no row is padded."""
     costs = [math.nan] * len(rows)
-    for same_length in places.values():
+    for same_length in _of_equal_length(rows):
         for part in (same_length[start : start + 500] for start in range(0, len(same_length), 500)):
             ids = torch.tensor([rows[place] for place in part])
             with torch.no_grad():
@@ -127,10 +132,11 @@ def tiny_bert(seed: int = 0, labels: tuple[str, ...] = ("low", "mid", "high"), s
 
 
 def direct_class_losses(model: Any, tokenizer: Any, texts: Sequence[str], label: int) -> list[float]:
-    """−log2 P(label | text) of each text, one at a time, by `transformers` alone."""
-    losses = []
-    for text in texts:
+    """−log2 P(label | text) of each text, by `transformers` alone; no text is padded."""
+    losses = [math.nan] * len(texts)
+    for places in _of_equal_length(tokenizer([*texts])["input_ids"]):
         with torch.no_grad():
-            logits = model(**tokenizer(text, return_tensors="pt")).logits.double()
-        losses.append(-float(logits.log_softmax(-1)[0, label]) / math.log(2))
+            logits = model(**tokenizer([texts[place] for place in places], return_tensors="pt")).logits.double()
+        for place, nats in zip(places, logits.log_softmax(-1)[:, label].tolist(), strict=True):
+            losses[place] = -nats / math.log(2)
     return losses

@@ -1,5 +1,7 @@
 """Searches of many canaries advance together, and each comes to what it comes to alone."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -17,12 +19,7 @@ from tests.oracles import letters, tiny_gpt2
 from tests.targets.causal.models import model_of
 
 CANARIES = make_canaries("the pin of {unique} is {digits:4}.", 6, controls=3, seed=1)
-ATTACKS = [
-    ("exposure", "exposure"),
-    ("shortest-path", "extraction"),
-    ("beam", "extraction"),
-    ("rank-sample", "exposure"),
-]
+ATTACKS = [("exposure", "exposure"), ("shortest-path", "extraction"), ("beam", "extraction")]
 
 
 def lstm():
@@ -51,12 +48,13 @@ def run(model, attack, goal, groups):
     return [each for group in groups for each in run_attack(attack, target, group, goal=goal, budget=400)], passes
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(("attack", "goal"), ATTACKS)
-def test_company_changes_no_figure(model, attack, goal):
-    made = MODELS[model]()
-    met, _ = run(made, attack, goal, [CANARIES])
-    alone, _ = run(made, attack, goal, [[canary] for canary in CANARIES])
+@cache
+def run_apart(model, attack, goal):
+    """Findings and passes of canaries that are attacked one by one."""
+    return run(MODELS[model](), attack, goal, [[canary] for canary in CANARIES])
+
+
+def assert_equal(met, alone):
     for one, other in zip(met, alone, strict=True):
         assert [guess.filling for guess in one.guesses] == [guess.filling for guess in other.guesses]
         assert (one.canary, one.place, one.model_calls, one.method) == (
@@ -71,36 +69,31 @@ def test_company_changes_no_figure(model, attack, goal):
             assert mine is None or np.log2(mine) == pytest.approx(np.log2(theirs), abs=1e-4)
 
 
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("attack", "goal"), ATTACKS)
+def test_company_and_order_change_no_figure_and_the_same_rows_share_passes(model, attack, goal):
+    met, together = run(MODELS[model](), attack, goal, [CANARIES[::-1]])
+    alone, apart = run_apart(model, attack, goal)
+    assert_equal(met[::-1], alone)
+    assert sum(together) == sum(apart)
+    assert len(together) <= len(apart) / 3
+
+
 @pytest.mark.parametrize(("attack", "goal"), ATTACKS[:2])
 def test_questions_answered_in_parts_change_no_figure(attack, goal, monkeypatch):
-    joined = []
-
-    join = Step.join
+    joined, join = [], Step.join
 
     def noted(step, answers):
         joined.append(len(answers))
         return join(step, answers)
 
-    made = tiny_gpt2(letters())
-    alone, _ = run(made, attack, goal, [[canary] for canary in CANARIES])
+    alone, _ = run_apart("gpt2", attack, goal)
     monkeypatch.setattr(Step, "join", noted)
-    target = CausalTarget(made, letters())
+    target = CausalTarget(tiny_gpt2(letters()), letters())
     target.pass_rows.tuned = PassSize(fixed=32)
     met = run_attack(attack, target, CANARIES, goal=goal, budget=400)
     assert max(joined) > 1
-    for one, other in zip(met, alone, strict=True):
-        assert [guess.filling for guess in one.guesses] == [guess.filling for guess in other.guesses]
-        assert one.model_calls == other.model_calls
-        assert np.log2(one.rank or 1) == pytest.approx(np.log2(other.rank or 1), abs=1e-4)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_passes_are_shared_and_rows_are_the_same(model):
-    made = MODELS[model]()
-    _, met = run(made, "shortest-path", "extraction", [CANARIES])
-    _, alone = run(made, "shortest-path", "extraction", [[canary] for canary in CANARIES])
-    assert sum(met) == sum(alone)
-    assert len(met) <= len(alone) / 3
+    assert_equal(met, alone)
 
 
 def test_a_third_of_the_findings_are_complete_at_half_of_the_rows():

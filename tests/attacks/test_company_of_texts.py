@@ -31,7 +31,7 @@ from tests.taggers import pin, tiny_tagger, words_tokenizer
 from tests.translators import random_model, tokenizer_of
 
 BATCH = 16
-PINS = make_canaries("pin of {unique} is {digits:2}.", 6, controls=3, seed=1)
+PINS = make_canaries("pin of {unique} is {digits:2}.", 4, controls=2, seed=1)
 PINS_OF_ONE = make_canaries("pin {unique} is {digits:1}.", 4, controls=3)
 
 
@@ -77,9 +77,9 @@ SHAPES = ("{word} light {word}", "money {word} voice", "paper {word} train horse
 
 
 def canaries(shapes: Sequence[str], values: Sequence[str], **more: Any) -> list[Canary]:
-    """Seven canaries of different lengths."""
+    """Five canaries of different lengths."""
     found = []
-    for n in range(7):
+    for n in range(5):
         shape = shapes[n % len(shapes)]
         secret = tuple(values[(2 * n + k) % len(values)] for k in range(shape.count("{")))
         found.append(Canary(f"c{n}", shape, secret, **more))
@@ -88,7 +88,7 @@ def canaries(shapes: Sequence[str], values: Sequence[str], **more: Any) -> list[
 
 WORDY = canaries(SHAPES, WORDS[:9], alphabets=ALPHABETS, label="LABEL_1")
 TAGGED = [
-    pin(*"12"[: n % 2 + 1], name=f"p{n}", **({"tags": None, "label": "CallIntent"} if n == 5 else {})) for n in range(7)
+    pin(*"12"[: n % 2 + 1], name=f"p{n}", **({"tags": None, "label": "CallIntent"} if n == 3 else {})) for n in range(5)
 ]
 
 
@@ -139,8 +139,6 @@ CASES = {
     "gpt2 through the harness, exposure": Case(plain_gpt2, PINS, "exposure", "exposure"),
     "gpt2 through the harness, sampled": Case(plain_gpt2, PINS, "rank-sample", "exposure", {"histogram": 5}),
     "lstm through the harness, greedy": Case(plain_lstm, PINS, "greedy", "extraction"),
-    "causal, exposure": Case(causal, PINS, "exposure", "exposure"),
-    "causal lstm, exposure": Case(causal_lstm, PINS, "exposure", "exposure"),
     "causal, sampled": Case(causal, PINS, "rank-sample", "exposure", {"histogram": 5}),
     "causal, brute force": Case(causal, PINS_OF_ONE, "brute-force", "extraction"),
     "causal lstm, sampled": Case(causal_lstm, PINS, "rank-sample", "exposure"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import resource
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield place
 
 
+@cache
 def texts(shard: int) -> list[str]:
     """80 kB that no packing makes smaller than 50 kB."""
     stream = random.Random(shard)

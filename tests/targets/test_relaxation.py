@@ -127,7 +127,7 @@ def batch(relaxed: Relaxation, rows: int = 12, seed: int = 0) -> tuple[torch.Ten
 
 def places_of(case: Case, canary: int, seed: int) -> np.ndarray:
     """A filling's places in its slots' alphabets, as wide as the relaxation is."""
-    found = np.zeros(case.relaxed().sizes.shape[1], dtype=np.int64)
+    found = np.zeros(max(len(each.space.slots) for each in case.canaries), dtype=np.int64)
     slots = case.canaries[canary].space.slots
     found[: len(slots)] = np.random.default_rng(seed).integers([len(slot) for slot in slots])
     return found
@@ -190,9 +190,10 @@ def test_a_rows_cost_does_not_depend_on_its_company(case: Case) -> None:
     read = relaxed.mixed(which, weights)
     together = relaxed.costs(which, read)
     assert together.std() > 0.01
+    own_relaxations = [case.target.relaxed([canary], True) for canary in case.canaries]
     for row in range(len(which)):
         alone = relaxed.costs(which[row : row + 1], read[row : row + 1])
-        by_itself = case.target.relaxed([case.canaries[int(which[row])]], True)
+        by_itself = own_relaxations[int(which[row])]
         slots, values = by_itself.sizes.shape[1], int(by_itself.sizes.max())
         own = by_itself.mixed(torch.tensor([0]), weights[row : row + 1, :slots, :values])
         for cost in (alone, by_itself.costs(torch.tensor([0]), own)):

@@ -56,7 +56,7 @@ def target_of(tokenizer, **settings):
         ("the pin is {digits:3}.", "707"),
         ("the pin is {digits:3}", "120"),
         ("{digits:2} is the pin", "90"),
-        ("code {letters:1}-{digits:1}{letters:1}.", "b7z"),
+        ("code {letters:1}-{digits:2}.", "b70"),
     ],
 )
 def test_the_exact_rank_is_brute_forces(template, secret, tokenizer):
@@ -168,8 +168,7 @@ MIXTURES = {
 }
 
 
-@pytest.mark.parametrize("tokenizer", [letters, merging])
-@pytest.mark.parametrize("secret", ["707", "120"])
+@pytest.mark.parametrize(("secret", "tokenizer"), [("707", letters), ("120", merging)])
 @pytest.mark.parametrize("mixture", MIXTURES)
 def test_draws_estimate_the_count_without_bias(secret, tokenizer, mixture):
     drawn, others, _ = estimates(4000, 1, tokenizer, secret=secret, mixture=MIXTURES[mixture](tokenizer))
@@ -220,13 +219,13 @@ def test_draws_estimate_what_an_exact_count_reads():
 
 
 def test_draws_do_not_depend_on_the_batch():
-    expected, _, _ = estimates(500, 7)
+    expected, _, _ = estimates(100, 7)
     canary = make("the pin is {digits:3}.", "707")
     for rows in (1, 3, 64):
         explorer = SearchTree(target_of(letters()), canary.space)
         explorer.rows = lambda depth, rows=rows: rows
         path = explorer.paths.path(canary.secret)
-        drawn = draw(explorer, path, within(SecretPath(explorer, path).cost), 500, "7", EXPLORING)
+        drawn = draw(explorer, path, within(SecretPath(explorer, path).cost), 100, "7", EXPLORING)
         assert np.allclose(drawn.others, expected.others, rtol=1e-4)
 
 
@@ -313,23 +312,15 @@ def test_what_was_met_is_within_the_interval_and_does_not_bias_the_estimate():
     assert 3 < more["rank_low"] < more["rank"] == 7 < more["rank_high"]
 
 
-def test_order_and_company_change_nothing():
-    canaries = [Canary(f"c{n}", "the pin is {digits:6}.", tuple(f"{n:06d}")) for n in (5, 333333, 707070)]
-    target = target_of(letters())
-    together = {found.canary: found for found in run_attack("exposure", target, canaries, budget=200)}
-    for canary in reversed(canaries):
-        alone = run_attack("exposure", target, [canary], budget=200)[0]
-        assert alone.rank == pytest.approx(together[canary.id].rank, rel=1e-4)
-        assert alone.rank_high == pytest.approx(together[canary.id].rank_high, rel=1e-4)
-
-
-@pytest.mark.parametrize("batch_size", [1, 2])
-def test_batch_size_changes_nothing(batch_size):
+def test_batch_size_changes_nothing():
     canary = make("the pin is {digits:6}.", "707120")
-    expected = run_attack("exposure", target_of(letters()), [canary], budget=300)[0]
-    found = run_attack("exposure", target_of(letters(), batch_size=batch_size), [canary], budget=300)[0]
-    assert found.method == expected.method
-    assert found.exposure == pytest.approx(expected.exposure, abs=1e-3)
+    expected, *others = (
+        run_attack("exposure", target_of(letters(), **given), [canary], budget=300)[0]
+        for given in ({}, {"batch_size": 1}, {"batch_size": 2})
+    )
+    for found in others:
+        assert found.method == expected.method
+        assert found.exposure == pytest.approx(expected.exposure, abs=1e-3)
 
 
 def test_another_seed_draws_otherwise():
@@ -419,12 +410,10 @@ def test_the_method_is_the_one_asked_for(method, got):
     assert (found.rank_low or found.rank) <= rank <= (found.rank_high or found.rank)
 
 
-@pytest.mark.parametrize("template", ["the pin is {digits:4}.", "the pin is {digits:3} is my number."])
-@pytest.mark.parametrize("tokenizer", [letters, merging])
-def test_a_space_within_the_budget_has_an_exact_rank(tokenizer, template):
-    canary = make(template, "5077"[: 4 if "4" in template else 3])
-    found = run_attack("exposure", target_of(tokenizer()), [canary])[0]
-    assert (found.rank, found.method) == (brute_rank(tiny_gpt2(tokenizer()), tokenizer(), canary)[0], "exact")
+def test_a_space_within_the_budget_has_an_exact_rank():
+    canary = make("the pin is {digits:4}.", "5077")
+    found = run_attack("exposure", target_of(merging()), [canary])[0]
+    assert (found.rank, found.method) == (brute_rank(tiny_gpt2(merging()), merging(), canary)[0], "exact")
     assert found.model_calls <= 20_000
 
 

@@ -95,7 +95,7 @@ def test_figures_are_those_of_the_full_proof_for_every_tokenizer(tokenizer, temp
     """The second tokenizer merges digits, so fillings of one template have different numbers of tokens."""
     alphabets = {"two": Alphabet("two", ("a", "b"))} if "two" in template else {}
     space = Canary("c", template, ("0", "0", *("aa" if alphabets else "")), alphabets=alphabets).space
-    fillings = space.sample(15, "secrets")
+    fillings = space.sample(5, "secrets")
     model = CausalTarget(tiny_gpt2(tokenizer()), tokenizer())
     cheapest = run_attack(
         "shortest-path",

@@ -45,7 +45,10 @@ class HalfKnown(MadeUp):
         return costs
 
     def log_perplexity(self, texts: Any) -> np.ndarray:
-        digits = np.array([[int(character) for character in text] for text in texts])
+        return self.costs(np.array([[int(character) for character in text] for text in texts]))
+
+    def costs(self, digits: np.ndarray) -> np.ndarray:
+        """Costs of whole numbers with these digits ``[n, LENGTH]``."""
         places = range(LENGTH)
         return sum(self.following(digits[:, :at])[np.arange(len(digits)), digits[:, at]] for at in places)  # type: ignore[return-value]
 
@@ -62,7 +65,7 @@ class HalfKnown(MadeUp):
 @cache
 def all_costs() -> np.ndarray:
     """Of every number, in order."""
-    return HalfKnown().log_perplexity([f"{number:0{LENGTH}}" for number in range(DIGITS**LENGTH)])
+    return HalfKnown().costs(np.indices((DIGITS,) * LENGTH).reshape(LENGTH, -1).T)
 
 
 def canary(number: str) -> Canary:

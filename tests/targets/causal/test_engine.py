@@ -33,6 +33,12 @@ UNEVEN = (1, 4, 2, 3)
 Stepped = tuple[list[FloatArray], list[list[list[int]]], list[TextRows]]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def frozen_objects() -> None:
+    """Leave what other tests have loaded out of the searches for garbage."""
+    gc.freeze()
+
+
 def one_by_one(steps: Sequence[Step]) -> list[Any]:
     return [extend_all([step])[0] for step in steps]
 

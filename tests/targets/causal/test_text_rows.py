@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -91,6 +91,8 @@ class Texts(RuleBasedStateMachine):
 
 
 TestTexts = Texts.TestCase
+# Each step compares all texts, so the time of an example grows with the square of its steps.
+TestTexts.settings = settings(stateful_step_count=25)
 
 
 @given(st.integers(1, 3 * FIRST_ROWS), st.integers(1, 3 * FIRST_ROWS))

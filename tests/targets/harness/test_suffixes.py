@@ -61,7 +61,7 @@ def test_room_is_left_for_what_a_model_adds():
     assert HarnessSuffixes(hf(letters(), max_length=40)).max_length == 38
 
 
-@pytest.mark.parametrize("scheme", [PLAIN, NARROW, DecodingConfig(temperature=1.5, top_p=0.9, top_k=7)], ids=str)
+@pytest.mark.parametrize("scheme", [PLAIN, DecodingConfig(temperature=1.5, top_p=0.9, top_k=7)], ids=str)
 def test_draws_come_as_often_as_the_scheme_has_them(scheme):
     prefix, samples, end = ids("the pin is"), 3000, letters().eos_token_id
     model = tiny_gpt2(letters(), sharpness=4.0)

@@ -76,11 +76,16 @@ def stepped(family: Seq2SeqTarget, depths: Sequence[int]) -> tuple[list[Any], li
 
 def direct(kind: str, source: str, texts: Sequence[list[int]]) -> Any:
     """Bits of each next token by plain forward passes, one pair at a time, nothing padded and nothing kept."""
+    return torch.cat([direct_costs(kind, source, tuple(text)) for text in texts]).numpy()
+
+
+@cache
+def direct_costs(kind: str, source: str, text: tuple[int, ...]) -> torch.Tensor:
     model, tokenizer, opening = translator(kind)
     read = torch.tensor([tokenizer(source)["input_ids"]])
     with torch.no_grad():
-        logits = [model(input_ids=read, decoder_input_ids=torch.tensor([[*opening, *text]])).logits for text in texts]
-    return (torch.cat([each[:, -1] for each in logits]).double().log_softmax(-1) / -np.log(2)).numpy()
+        logits = model(input_ids=read, decoder_input_ids=torch.tensor([[*opening, *text]])).logits[:, -1]
+    return logits.double().log_softmax(-1) / -np.log(2)
 
 
 @pytest.mark.parametrize("cached", [True, False])

@@ -44,26 +44,25 @@ def walk(paths, tokens):
 
 
 def all_fillings(paths):
-    """Every filling the graph spells, found by walking all of it."""
-    found, waiting = [], [(paths.root, ())]
-    while waiting:
-        state, tokens = waiting.pop()
-        states = np.array([state])
-        if paths.ends(states)[0]:
-            found += paths.fillings(states, np.array([tokens], dtype=np.int64))[0]
-        row = paths.table(states)[0]
-        waiting += [(int(row[c]), (*tokens, int(paths.columns[c]))) for c in np.flatnonzero(row >= 0)]
+    """Every filling the graph spells, found by walking all of it, token by token."""
+    found, states, tokens = [], np.array([paths.root]), np.zeros((1, 0), dtype=np.int64)
+    while len(states):
+        whole = paths.ends(states)
+        found += sum(paths.fillings(states[whole], tokens[whole]), [])
+        after = paths.table(states)
+        parents, columns = np.nonzero(after >= 0)
+        states = after[parents, columns]
+        tokens = np.column_stack([tokens[parents], paths.columns[columns]])
     return found
 
 
 def inner_nodes(paths):
     """The number of nodes below the root that have children, found by walking all of the graph."""
-    number, waiting = -1, [paths.root]
-    while waiting:
-        row = paths.table(np.array([waiting.pop()]))[0]
-        children = row[row >= 0].tolist()
-        number += bool(children)
-        waiting += children
+    number, states = -1, np.array([paths.root])
+    while len(states):
+        after = paths.table(states)
+        number += int((after >= 0).any(axis=1).sum())
+        states = after[after >= 0]
     return number
 
 
@@ -223,12 +222,12 @@ def test_any_template_keeps_all_of_its_fillings(before, after, count, alphabet):
 def test_what_is_to_come_becomes_less_along_every_path(template, tokenizer, enumerated, monkeypatch):
     space = parse_template(template)
     made = TriePaths(space, encoder(tokenizer())) if enumerated else automaton(space, tokenizer(), monkeypatch)
-    waiting, seen = [made.root], set()
-    while waiting:
-        state = waiting.pop()
-        after = made.table(np.array([state]))[0]
-        for each in set(after[after >= 0].tolist()) - seen:
-            assert made.to_come(np.array([each]))[0] < made.to_come(np.array([state]))[0]
-            waiting.append(each)
-            seen.add(each)
-    assert len(seen) >= len(space.slots)
+    states, seen = np.array([made.root]), 0
+    while len(states):
+        after = made.table(states)
+        parents, columns = np.nonzero(after >= 0)
+        children = after[parents, columns]
+        assert (made.to_come(children) < made.to_come(states)[parents]).all()
+        states = np.unique(children)
+        seen += len(states)
+    assert seen >= len(space.slots)
