@@ -62,18 +62,18 @@ def direct_costs(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float
     return costs_of_rows(model, [[tokenizer.bos_token_id, *ids] for ids in encoded])
 
 
-def _of_equal_length(rows: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Group the places of rows by their lengths."""
-    places: dict[int, list[int]] = {}
-    for place, row in enumerate(rows):
-        places.setdefault(len(row), []).append(place)
+def of_equal_length(*rows: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Group the places of rows, or of pairs of rows, by their lengths."""
+    places: dict[tuple[int, ...], list[int]] = {}
+    for place, each in enumerate(zip(*rows, strict=True)):
+        places.setdefault(tuple(map(len, each)), []).append(place)
     return [*places.values()]
 
 
 def costs_of_rows(model: Any, rows: Sequence[Sequence[int]], given: int = 1) -> list[float]:
     """Bits of each row's tokens after the ``given`` first ones, by `transformers` alone; no row is padded."""
     costs = [math.nan] * len(rows)
-    for same_length in _of_equal_length(rows):
+    for same_length in of_equal_length(rows):
         for part in (same_length[start : start + 500] for start in range(0, len(same_length), 500)):
             ids = torch.tensor([rows[place] for place in part])
             with torch.no_grad():
@@ -134,7 +134,7 @@ def tiny_bert(seed: int = 0, labels: tuple[str, ...] = ("low", "mid", "high"), s
 def direct_class_losses(model: Any, tokenizer: Any, texts: Sequence[str], label: int) -> list[float]:
     """−log2 P(label | text) of each text, by `transformers` alone; no text is padded."""
     losses = [math.nan] * len(texts)
-    for places in _of_equal_length(tokenizer([*texts])["input_ids"]):
+    for places in of_equal_length(tokenizer([*texts])["input_ids"]):
         with torch.no_grad():
             logits = model(**tokenizer([texts[place] for place in places], return_tensors="pt")).logits.double()
         for place, nats in zip(places, logits.log_softmax(-1)[:, label].tolist(), strict=True):

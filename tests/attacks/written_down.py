@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import SimpleNamespace
 
 import torch
@@ -48,6 +49,7 @@ def canary(secret: str) -> Canary:
 def at_random(seed: int, sharpness: float = 1.5) -> Chances:
     """Log-normal weights, drawn anew after each beginning."""
 
+    @cache
     def chances(held: str) -> dict[str, float]:
         stream = random.Random(f"{seed}:{held}")
         weights = [math.exp(sharpness * stream.gauss(0, 1)) for _ in DIGITS]

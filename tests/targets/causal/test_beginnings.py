@@ -27,7 +27,7 @@ CONTEXT_TEXT = BEGINNING + OTHER
 assert len(BEGINNING) < CONTEXT < len(CONTEXT_TEXT)
 
 
-def texts_of(beginning: str, seed: int, texts: int = 30) -> list[str]:
+def texts_of(beginning: str, seed: int, texts: int = 16) -> list[str]:
     """Texts that continue a beginning by 1 to 9 letters."""
     random = np.random.default_rng(seed)
     lengths = random.integers(1, 10, texts)

@@ -148,12 +148,13 @@ def spaced():
 
 def costs_after_the_context(model, tokenizer, canary, before):
     """Bits of the tokens of each filling's joint encoding that reach beyond the context, by their offsets."""
-    space, costs = canary.attack_space, []
-    for filling in space.enumerate():
-        found = tokenizer(before + space.fill(filling), add_special_tokens=False, return_offsets_mapping=True)
-        held = sum(end <= len(before) for _, end in found["offset_mapping"])
-        costs += costs_of_rows(model, [[tokenizer.bos_token_id, *found["input_ids"]]], 1 + held)
-    return costs
+    space = canary.attack_space
+    texts = [before + space.fill(filling) for filling in space.enumerate()]
+    found = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+    rows = [[tokenizer.bos_token_id, *ids] for ids in found["input_ids"]]
+    held = [sum(end <= len(before) for _, end in spans) for spans in found["offset_mapping"]]
+    costs = {number: costs_of_rows(model, rows, 1 + number) for number in set(held)}
+    return [costs[number][place] for place, number in enumerate(held)]
 
 
 WHITE_SPACE = ["so\n\n", "so  ", "so\n\n\n\n", "so\n \n", "\n\n", "so\t\t", "so\u3000\u3000", "so </think>\n\n"]

@@ -39,7 +39,7 @@ TWO = "what bob has written down on the back of a chart in the old hall was only
 assert min(len(ONE), len(TWO)) > CONTEXT
 
 
-def texts_of(target: Any, beginning: str, number: int = 20, seed: int = 0) -> list[list[int]]:
+def texts_of(target: Any, beginning: str, number: int = 10, seed: int = 0) -> list[list[int]]:
     """Texts of several lengths with one beginning."""
     random = np.random.default_rng(seed)
     ends = ["".join(random.choice(list("abcdefgh "), length)) for length in random.integers(1, 8, number)]

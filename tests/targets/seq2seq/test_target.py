@@ -22,7 +22,7 @@ from leakage_tasks.harness.generation import request
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.targets import PredictsNextToken, ReadsSource, ScoresSequences, Seq2SeqTarget
 from leakage_tasks.targets.harness.target import HarnessSeq2Seq, as_target
-from tests.oracles import ALPHABET
+from tests.oracles import ALPHABET, of_equal_length
 
 POSITIONS = 48
 SIDES = {f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")}
@@ -65,13 +65,17 @@ def tiny(family: str, sharpness: float = 3.0) -> Any:
 
 
 def direct(model: Any, pairs: list[tuple[str, str]], tokenizer: Any = None) -> list[float]:
-    """Log-perplexity in bits of each target given its source, one pair at a time, by `transformers` alone."""
-    costs, tokenize = [], tokenizer or ending()
-    for source, target in pairs:
-        labels = torch.tensor([tokenize(target, add_special_tokens=False)["input_ids"]])
+    """Log-perplexity in bits of each target given its source, by `transformers` alone; no text is padded."""
+    tokenize, costs = tokenizer or ending(), [math.nan] * len(pairs)
+    sources = tokenize([source for source, _ in pairs])["input_ids"]
+    targets = tokenize([target for _, target in pairs], add_special_tokens=False)["input_ids"]
+    for places in of_equal_length(sources, targets):
+        read, labels = (torch.tensor([rows[place] for place in places]) for rows in (sources, targets))
         with torch.no_grad():
-            logits = model(input_ids=torch.tensor([tokenize(source)["input_ids"]]), labels=labels).logits.double()
-        costs.append(-float(logits.log_softmax(-1).gather(-1, labels[..., None]).sum()) / math.log(2))
+            logits = model(input_ids=read, labels=labels).logits.double()
+        nats = -logits.log_softmax(-1).gather(-1, labels[..., None]).sum((1, 2))
+        for place, cost in zip(places, nats.tolist(), strict=True):
+            costs[place] = cost / math.log(2)
     return costs
 
 
