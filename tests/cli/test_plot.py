@@ -82,9 +82,8 @@ def window(pair: int) -> SuffixFinding:
 KINDS = ["epochs", "repetitions", "histogram", "recall", "prefixes"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_without_an_ending_both_pictures_are_written(plot, folder, kind):
-    code, out, _ = plot(kind, folder / "runs", "-o", folder / "picture")
+def test_without_an_ending_both_pictures_are_written(plot, folder):
+    code, out, _ = plot("prefixes", folder / "runs", "-o", folder / "picture")
     assert (code, out) == (0, f"wrote {folder}/picture.png\nwrote {folder}/picture.svg\n")
     assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (folder / "picture.svg").read_text()

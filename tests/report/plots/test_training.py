@@ -78,10 +78,9 @@ def test_of_thousands_of_points_some_are_marked():
     assert 1000 / line.get_markevery() <= 70
 
 
-@pytest.mark.parametrize("kind", ["png", "svg"])
-def test_the_same_run_is_the_same_file(tmp_path, kind):
-    one, again = (save(draw_training(RUN), tmp_path / f"{name}.{kind}").read_bytes() for name in ("one", "again"))
-    other = save(draw_training(dataclasses.replace(RUN, over="step")), tmp_path / f"other.{kind}").read_bytes()
+def test_the_same_run_is_the_same_file(tmp_path):
+    one, again = (save(draw_training(RUN), tmp_path / f"{name}.svg").read_bytes() for name in ("one", "again"))
+    other = save(draw_training(dataclasses.replace(RUN, over="step")), tmp_path / "other.svg").read_bytes()
     assert one == again != other
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import log2
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from leakage_tasks.research.elmahdy import calibrated, calibrated_trials, trials
 from leakage_tasks.research.framework.gains import cell_value
 from leakage_tasks.research.framework.papers import KNOWN_PAPERS
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
-from leakage_tasks.research.framework.report import Measured
+from leakage_tasks.research.framework.report import Measured, Report
 from tests.research.stored import stored
 
 SMALL = StudyPlan("small", trials=3)
@@ -29,8 +30,13 @@ def made(factor: float, chance: int = SIZE // 2) -> list[StudyTrial]:
     return found
 
 
+@lru_cache
+def report_of(factor: float, chance: int = SIZE // 2) -> Report:
+    return calibrated.calibrated_report(made(factor, chance), SMALL)
+
+
 def test_a_gain_is_bits_of_the_place_and_each_canary_counts_once() -> None:
-    report = calibrated.calibrated_report(made(4.0), SMALL)
+    report = report_of(4.0)
     gain = next(row for row in report.rows if row["copies"] == "all")[calibrated.GAIN]
     assert isinstance(gain, Measured)
     assert gain.count == 12
@@ -42,18 +48,17 @@ def test_a_gain_is_bits_of_the_place_and_each_canary_counts_once() -> None:
 
 @pytest.mark.parametrize(("factor", "holds"), [(4.0, True), (0.25, False), (1.0, None)])
 def test_the_claim_follows_the_places(factor: float, holds: bool | None) -> None:
-    assert calibrated.calibrated_report(made(factor), SMALL).claims[0].holds is holds
+    assert report_of(factor).claims[0].holds is holds
 
 
 @pytest.mark.parametrize(("chance", "holds"), [(SIZE // 2, True), (250, False)])
 def test_controls_are_held_to_chance(chance: int, holds: bool) -> None:
-    assert calibrated.calibrated_report(made(4.0, chance), SMALL).claims[1].holds is holds
+    assert report_of(4.0, chance).claims[1].holds is holds
 
 
 def test_its_row_shows_the_gain_over_all_victims() -> None:
-    report = calibrated.calibrated_report(made(4.0), SMALL)
     item = next(item for item in KNOWN_PAPERS["elmahdy"].beyond if item.study == "calibrated")
-    rows = report.to_json()["rows"]
+    rows = report_of(4.0).to_json()["rows"]
     gain = item.gain(stored(rows=rows))
     assert gain == cell_value({"copies": "all"}, calibrated.GAIN)(stored(rows=rows))
     assert gain is not None

@@ -131,7 +131,7 @@ def long_run(bits: list[float], losses: list[float], **more: Any) -> list[StudyT
     return found
 
 
-@pytest.mark.parametrize(("rejected", "holds"), [(0, True), (1, True), (2, False), (4, False)])
+@pytest.mark.parametrize(("rejected", "holds"), [(1, True), (2, False)])
 def test_figure_2_judges_the_fits_of_all_canaries(rejected, holds):
     """Of six canaries whose fit is right one at least is rejected at 0.05 in 26 % of cases, two in 3.3 %."""
     config = secret_sharer_figures.long_trials(PLAN)[0]

@@ -166,12 +166,13 @@ def test_sweeps_come_from_the_same_run(lm, data):
 
 
 def test_nothing_shows_a_pair_unless_asked(lm, data):
-    hidden = evaluate(lm, data)["samples"][TASK][0]
+    one = {"limit": 1}
+    hidden = evaluate(lm, data, one)["samples"][TASK][0]
     assert set(hidden["doc"]) == {"pair", "place", "tokens"}
     assert json.loads(hidden["resps"][0][0])["guesses"] == []
     first = arrays()[1][hidden["doc"]["pair"]].tolist()
     assert str(first)[1:-1] not in json.dumps(hidden)
-    shown = evaluate(lm, data, reveal=True)["samples"][TASK][0]
+    shown = evaluate(lm, data, one, reveal=True)["samples"][TASK][0]
     assert shown["doc"]["suffix"] == first
     assert len(json.loads(shown["resps"][0][0])["guesses"]) > 0
 
@@ -242,11 +243,13 @@ def test_advice_where_figures_say_less_than_they_seem_to(lm, data, caplog):
 
 
 def test_unless_told_the_proportion_of_wrong_guesses_is_the_benchmark_s(lm, data, caplog):
+    few = {"samples": 5, "resume": str(data / "kept")}
     notices.warn_once.cache_clear()
     with caplog.at_level(logging.WARNING):
-        row = evaluate(lm, data, wrong=None)["results"][TASK]
+        row = evaluate(lm, data, wrong=None, **few)["results"][TASK]
     assert "wrong guesses" not in caplog.text
-    assert row["recall_early_stop,none"] == evaluate(lm, data, wrong=9)["results"][TASK]["recall_early_stop,none"]
+    told = evaluate(lm, data, wrong=9, **few)["results"][TASK]
+    assert row["recall_early_stop,none"] == told["recall_early_stop,none"]
     assert row["recall_early_stop,none"] < row["recall,none"]
 
 

@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 from collections import Counter
+from functools import lru_cache
 from statistics import fmean
 
 import numpy as np
@@ -41,6 +42,7 @@ def exposures(net) -> dict[str, float]:
     return {each.id: math.log2(100) - math.log2(brute_rank(net.eval(), letters(), each)[0]) for each in canaries()}
 
 
+@lru_cache
 def findings() -> list[Finding]:
     """What a look at the untrained model finds."""
     return run_attack("exposure", CausalTarget(model().eval(), letters()), canaries(), budget=300)
@@ -53,8 +55,19 @@ def quick(monkeypatch):
     monkeypatch.setattr(module, "run_attack", lambda *given, **named: found)
 
 
-def test_the_log_holds_what_brute_force_finds_in_the_trained_model(tmp_path):
-    trainer = watched(tmp_path)
+@pytest.fixture(scope="module")
+def listener() -> Listener:
+    """It stands before the callback in ``trainer``."""
+    return Listener()
+
+
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory, listener):
+    """A run that is watched with the defaults; no test changes it."""
+    return watched(tmp_path_factory.mktemp("watched"), callbacks=[listener])
+
+
+def test_the_log_holds_what_brute_force_finds_in_the_trained_model(trainer):
     once, often, control = exposures(trainer.model).values()
     last = looks(trainer)[-1]
     assert last["leakage/exposure_mean"] == pytest.approx(fmean([once, often]), abs=1e-9)
@@ -98,9 +111,7 @@ def test_canaries_are_read_after_the_context_asked_for(tmp_path):
     assert first["leakage/exposure_controls"] != pytest.approx(findings()[-1].exposure, abs=1e-3)
 
 
-def test_loggers_that_stand_before_it_hear_the_same(tmp_path):
-    listener = Listener()
-    trainer = watched(tmp_path, callbacks=[listener])
+def test_loggers_that_stand_before_it_hear_the_same(trainer, listener):
     heard = [{**logs, "step": step} for step, logs in listener.heard if "leakage/exposure_mean" in logs]
     assert heard == looks(trainer)
     assert all(isinstance(value, int | float) for entry in heard for value in entry.values())
@@ -337,11 +348,11 @@ def test_modes_gradients_and_random_states_are_as_before(tmp_path):
     assert all(each.requires_grad for each in net.parameters())
 
 
-def test_two_watched_runs_log_the_same_figures(tmp_path):
+def test_two_watched_runs_log_the_same_figures(tmp_path, trainer):
     times = ("leakage/seconds",)
     one, other = (
-        [{key: value for key, value in entry.items() if key not in times} for entry in looks(watched(tmp_path))]
-        for _ in "ab"
+        [{key: value for key, value in entry.items() if key not in times} for entry in looks(each)]
+        for each in (trainer, watched(tmp_path))
     )
     assert one == other
 
@@ -416,15 +427,14 @@ def test_a_look_that_fails_costs_a_warning_and_no_training(tmp_path, monkeypatch
     assert line == f"ExposureCallback: no exposure at step {step}, training continues (RuntimeError: out of memory)"
 
 
-def test_without_its_trainer_it_warns_and_logs_to_the_history_alone(tmp_path, caplog):
+def test_without_its_trainer_it_warns_and_logs_to_the_history_alone(tmp_path, caplog, trainer):
     listener = Listener()
     given = [listener, ExposureCallback(manifest(tmp_path), share=None)]
-    trainer = trainer_of(tmp_path, model(), callbacks=given)
+    alone = trainer_of(tmp_path, model(), callbacks=given)
     with caplog.at_level(logging.WARNING, "lm_eval.leakage"):
-        trainer.train()
-    attached = watched(tmp_path)
+        alone.train()
     keys = ("leakage/exposure_mean", "epoch", "step")
-    one, other = ([[entry[key] for key in keys] for entry in looks(each)] for each in (trainer, attached))
+    one, other = ([[entry[key] for key in keys] for entry in looks(each)] for each in (alone, trainer))
     assert one == other
     assert not any("leakage/exposure_mean" in logs for _, logs in listener.heard)
     assert sum(".attach(trainer)" in record.getMessage() for record in caplog.records) == 1
