@@ -28,20 +28,31 @@ def lm():
     return HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=4)
 
 
+def write_canaries(folder):
+    canaries = make_canaries("pin {unique} is {digits:2}", 3, repetitions=(1, 10), controls=2)
+    write_manifest(canaries, folder / "canaries.jsonl")
+    return folder / "canaries.jsonl", canaries
+
+
 @pytest.fixture
 def manifest(tmp_path):
-    canaries = make_canaries("pin {unique} is {digits:2}", 3, repetitions=(1, 10), controls=2)
-    write_manifest(canaries, tmp_path / "canaries.jsonl")
-    return tmp_path / "canaries.jsonl", canaries
+    return write_canaries(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Both tasks on :func:`manifest`, without options and with every row."""
+    path, _ = write_canaries(tmp_path_factory.mktemp("runs"))
+    lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=4)
+    return {rows: evaluate(lm, BOTH, {"canaries": str(path), "rows": rows}) for rows in ("brief", "all")}
 
 
 def evaluate(lm, names, metadata=None, **settings):
     return evaluate_tasks(lm, names, metadata or {}, **settings)
 
 
-def test_results_are_those_of_brute_force(lm, manifest):
-    path, canaries = manifest
-    results = evaluate(lm, BOTH, {"canaries": str(path), "rows": "all"})
+def test_results_are_those_of_brute_force(runs, manifest):
+    canaries, results = manifest[1], runs["all"]
     ranks = {canary.id: brute_rank(tiny_gpt2(letters()), letters(), canary)[0] for canary in canaries}
     bits = {name: math.log2(100 / rank) for name, rank in ranks.items()}
     planted = [canary.id for canary in canaries if canary.planted]
@@ -57,15 +68,14 @@ def test_results_are_those_of_brute_force(lm, manifest):
     assert (extraction["n_planted,none"], extraction["n_controls,none"]) == (3, 2)
 
 
-def test_the_results_are_strict_json_with_directions(lm, manifest):
-    results = evaluate(lm, BOTH, {"canaries": str(manifest[0])})
-    json.dumps(results["results"], allow_nan=False)
-    better = results["higher_is_better"]["canary_exposure"]
+def test_the_results_are_strict_json_with_directions(runs):
+    json.dumps(runs["brief"]["results"], allow_nan=False)
+    better = runs["brief"]["higher_is_better"]["canary_exposure"]
     assert (better["exposure_x1"], better["exposure"], better["rank"]) == (False, False, None)
 
 
-def test_the_finding_is_in_each_logged_sample_with_its_hashes(lm, manifest):
-    samples = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])})["samples"]["canary_exposure"]
+def test_the_finding_is_in_each_logged_sample_with_its_hashes(lm, manifest, runs):
+    samples = runs["brief"]["samples"]["canary_exposure"]
     findings = [finding_from_json(sample["resps"][0][0]) for sample in samples]
     assert [found.canary for found in findings] == ["canary-0", "control-0", "canary-1", "control-1", "canary-2"]
     assert len({found.manifest for found in findings}) == 1
@@ -175,9 +185,8 @@ def test_the_results_declare_the_classes_of_the_attacks_that_ran(lm, manifest, t
     assert results["configs"][task]["leakage"]["classes"] == classes
 
 
-def test_planting_that_no_data_show_is_claimed(lm, manifest):
-    found = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])})
-    assert found["configs"]["canary_exposure"]["leakage"]["tested"]["planting"] == "claimed"
+def test_planting_that_no_data_show_is_claimed(runs):
+    assert runs["brief"]["configs"]["canary_exposure"]["leakage"]["tested"]["planting"] == "claimed"
 
 
 def test_planted_data_without_a_manifest_are_refused(lm, tmp_path):
@@ -198,18 +207,18 @@ def test_supporting_canaries_are_not_attacked(lm, tmp_path):
 SECRET = tuple("739")
 
 
-@pytest.mark.parametrize("reveal", [False, True])
-def test_a_natural_secret_shows_only_when_asked(lm, tmp_path, reveal):
+def test_a_natural_secret_shows_only_when_asked(lm, tmp_path):
     # The guesses are made to hold the secret: it is the model's own favourite.
     favourite = evaluate_favourite(lm, tmp_path)
     natural = Canary("n", "pin {digits:3}", favourite, kind="natural")
     write_manifest([natural], tmp_path / "n.jsonl")
-    results = evaluate(lm, BOTH, {"canaries": str(tmp_path / "n.jsonl"), "reveal": reveal})
-    assert results["results"]["canary_extraction"]["success_at_10,none"] == 1
-    assert "extracted,none" not in results["results"]["canary_extraction"]
-    logged = json.dumps({name: results[name] for name in ("samples", "configs", "results")}, default=str)
-    spelled = ("pin " + "".join(favourite) in logged, json.dumps(list(favourite)) in logged.replace("\\", ""))
-    assert spelled == ((True, True) if reveal else (False, False))
+    for reveal in (False, True):
+        results = evaluate(lm, BOTH, {"canaries": str(tmp_path / "n.jsonl"), "reveal": reveal})
+        assert results["results"]["canary_extraction"]["success_at_10,none"] == 1
+        assert "extracted,none" not in results["results"]["canary_extraction"]
+        logged = json.dumps({name: results[name] for name in ("samples", "configs", "results")}, default=str)
+        spelled = ("pin " + "".join(favourite) in logged, json.dumps(list(favourite)) in logged.replace("\\", ""))
+        assert spelled == (reveal, reveal)
 
 
 def evaluate_favourite(lm, tmp_path):
@@ -230,13 +239,12 @@ ROWS = {
 }
 
 
-def test_the_table_is_short_and_the_other_rows_are_in_results_and_samples(lm, manifest):
-    results = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])})
+def test_the_table_is_short_and_the_other_rows_are_in_results_and_samples(runs):
+    results, every = runs["brief"], runs["all"]
     names = (name.split(",")[0] for name in results["results"]["canary_exposure"] if name.endswith(",none"))
     shown = {name for name in names if not name.endswith("_stderr")}
     assert shown == ROWS | {"n_planted", "n_controls"}
     assert "exposure_x1" in make_table(results)
-    every = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0]), "rows": "all"})
     told = every_row(results, "canary_exposure")
     assert told == every_row(every, "canary_exposure")
     assert {f"{name},none" for name in told} <= set(every["results"]["canary_exposure"])
@@ -282,9 +290,9 @@ def test_more_processes_than_canaries_are_refused_on_every_one(manifest):
             shard(manifest[0], rank, 6)
 
 
-def test_another_model_gives_the_same_numbers(lm, manifest):
+def test_another_model_gives_the_same_numbers(lm, manifest, runs):
     metadata = {"canaries": str(manifest[0]), "rows": "all"}
-    fast = evaluate(lm, ["canary_exposure"], metadata)["results"]["canary_exposure"]
+    fast = runs["all"]["results"]["canary_exposure"]
     slow = evaluate(Ranked(lm, 0, 1), ["canary_exposure"], metadata)["results"]["canary_exposure"]
     for name in ("exposure,none", "rank,none", "log_perplexity,none", "control_exposure,none"):
         assert slow[name] == pytest.approx(fast[name], abs=1e-3)

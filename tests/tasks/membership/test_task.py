@@ -61,13 +61,23 @@ def ids(text):
     return letters()(text, add_special_tokens=False)["input_ids"]
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """Members, non-members, a reference corpus, and a reference model with its tokenizer."""
+def write_texts(folder):
+    """Members, non-members and a reference corpus."""
     for name, seed in {"members": 0, "nonmembers": 1, "corpus": 2}.items():
         rows = [json.dumps({"text": text, "author": f"a{place // 3}"}) for place, text in enumerate(sentences(seed))]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
-    return tmp_path
+        (folder / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_texts(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def every_row(tmp_path_factory):
+    """The run without options but for ``rows=all``."""
+    return evaluate(hf(letters(), learnt()), write_texts(tmp_path_factory.mktemp("all")), rows="all")
 
 
 @pytest.fixture
@@ -128,8 +138,8 @@ def test_every_score_is_that_of_the_formula_on_a_plain_pass(lm, folder):
         assert found.scores == pytest.approx({name: float(value) for name, value in expected.items()}, abs=1e-4)
 
 
-def test_every_auc_is_that_of_scikit_learn_and_equals_the_score_of_the_samples(lm, folder):
-    results = evaluate(lm, folder, rows="all")
+def test_every_auc_is_that_of_scikit_learn_and_equals_the_score_of_the_samples(every_row):
+    results = every_row
     found = findings(results)
     for name, row in {"loss": "loss", "zlib": "zlib", "min-k": "min_k", "min-k++": "min_k_plus_plus"}.items():
         truth, scores = zip(*((each.member, each.scores[name]) for each in found), strict=True)
@@ -286,8 +296,8 @@ def test_samples_hold_no_character_of_the_texts(lm, folder):
 
 
 @pytest.mark.parametrize("shown", ["brief", "all"])
-def test_a_sample_holds_the_scores_of_a_text_once_besides_the_copy_of_the_harness(lm, folder, shown):
-    results = evaluate(lm, folder, rows=shown)
+def test_a_sample_holds_the_scores_of_a_text_once_besides_the_copy_of_the_harness(lm, folder, every_row, shown):
+    results = every_row if shown == "all" else evaluate(lm, folder, rows=shown)
     written = [json.loads(json.dumps(sample)) for sample in results["samples"][TASK]]
     for sample, found in zip(written, findings(results), strict=True):
         assert json.dumps(sample).count(str(found.scores["min-k"])) == 2

@@ -56,12 +56,22 @@ def documents() -> tuple[Lines, Lines]:
     return (*rows, "short"), tuple(random_text(60) for _ in range(20))
 
 
+def write(folder: Path) -> Path:
+    letters().save_pretrained(folder / "tokenizer")
+    for name, texts in zip(("seen", "unseen"), documents(), strict=True):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return folder
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    letters().save_pretrained(tmp_path / "tokenizer")
-    for name, texts in zip(("seen", "unseen"), documents(), strict=True):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    return tmp_path
+    return write(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The run on :func:`data` without options."""
+    return evaluate(write(tmp_path_factory.mktemp("usual")))
 
 
 def evaluate(folder: Path, lm: Any = None, settings: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
@@ -121,8 +131,7 @@ def test_the_figures_are_those_of_transformers(data: Path) -> None:
     assert (row["n"], row["n_documents"], row["n_controls"]) == (36, 36, 20)
 
 
-def test_the_table_is_short_and_hides_nothing_that_rows_all_shows(data: Path) -> None:
-    results = evaluate(data)
+def test_the_table_is_short_and_hides_nothing_that_rows_all_shows(data: Path, results: dict[str, Any]) -> None:
     row = {name for name in results["results"][TASK] if "," in name and "_stderr" not in name}
     assert len(row) <= 14
     assert "hidden_metrics,none" in row
@@ -175,15 +184,13 @@ def test_shorter_prefixes_are_columns_with_equal_suffixes(data: Path) -> None:
     assert set(results["configs"][TASK]["leakage"]["hidden_metrics"]) >= {"rouge_l", "top1_tokens"}
 
 
-def test_short_documents_are_counted(data: Path) -> None:
-    results = evaluate(data)
+def test_short_documents_are_counted(results: dict[str, Any]) -> None:
     tested = results["configs"][TASK]["leakage"]["tested"]
     assert (tested["documents"], tested["documents_available"], tested["documents_too_short"]) == (36, 37, 1)
     assert (tested["seed"], tested["offset"]) == (0, "0")
 
 
-def test_nothing_shows_a_text_unless_asked(data: Path) -> None:
-    results = evaluate(data)
+def test_nothing_shows_a_text_unless_asked(data: Path, results: dict[str, Any]) -> None:
     logged = json.dumps([results["samples"], results["configs"]], default=handle_non_serializable)
     seen, unseen = documents()
     for text in (*seen[2:-1:3], *unseen):
@@ -195,7 +202,7 @@ def test_nothing_shows_a_text_unless_asked(data: Path) -> None:
     sample = results["samples"][TASK][0]
     assert set(sample["doc"]) == {"pair", "place", "tokens", "document", "offset"}
     assert suffix_finding_from_json(sample["resps"][0][0]).document == sample["doc"]["document"]
-    shown = evaluate(data, reveal=True)["samples"][TASK][0]["doc"]
+    shown = evaluate(data, settings={"limit": 1}, reveal=True)["samples"][TASK][0]["doc"]
     assert len(shown["suffix"]) == SUFFIX
 
 

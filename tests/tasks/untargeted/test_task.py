@@ -54,14 +54,25 @@ def likely_texts(seed, number=40, model=None):
     return tuple(text for text in texts if ids(text) and "<" not in text)
 
 
-@pytest.fixture
-def folder(tmp_path):
+def write_inputs(folder):
     """The corpus, the controls, the prompts and the tokenizer."""
     for name, texts in {"seen": likely_texts(0), "unseen": likely_texts(1, model=7)}.items():
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    letters().save_pretrained(tmp_path / "spoken")
-    (tmp_path / "ordinary.txt").write_text("how are you\n\nwhat is the pin\n")
-    return tmp_path
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    letters().save_pretrained(folder / "spoken")
+    (folder / "ordinary.txt").write_text("how are you\n\nwhat is the pin\n")
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_inputs(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    """The folder and the results of the run without further options."""
+    folder = write_inputs(tmp_path_factory.mktemp("usual"))
+    return folder, evaluate(hf(letters()), folder)
 
 
 @pytest.fixture
@@ -170,9 +181,8 @@ def test_greedy_texts_are_those_of_transformers(lm, folder):
 
 
 @pytest.mark.slow
-def test_samples_hold_no_character_of_prompts_corpus_or_texts(lm, folder):
-    results = evaluate(lm, folder)
-    shown = evaluate(lm, folder, reveal=True)
+def test_samples_hold_no_character_of_prompts_corpus_or_texts(lm, folder, usual):
+    results, shown = usual[1], evaluate(lm, folder, reveal=True)
     logged = json.dumps(results["samples"]) + json.dumps(results["configs"], default=str)
     for each in [*(finding.text for finding in findings(shown)), *likely_texts(0), "how are you", "what is the pin"]:
         assert len(each) < 6 or each not in logged
@@ -183,9 +193,9 @@ def test_samples_hold_no_character_of_prompts_corpus_or_texts(lm, folder):
     assert hidden == revealed
 
 
-def test_a_text_depends_neither_on_batches_nor_on_the_others(folder):
-    alone = findings(evaluate(hf(letters()), folder, texts=3, kinds="short", ordinary=None))
-    beside = findings(evaluate(hf(letters()), folder))
+def test_a_text_depends_neither_on_batches_nor_on_the_others(lm, folder, usual):
+    alone = findings(evaluate(lm, folder, texts=3, kinds="short", ordinary=None))
+    beside = findings(usual[1])
     for each in alone:
         [same] = [
             other for other in beside if (other.kind, other.prompt, other.sample) == ("short", each.prompt, each.sample)
@@ -194,7 +204,7 @@ def test_a_text_depends_neither_on_batches_nor_on_the_others(folder):
 
 
 @pytest.mark.slow
-def test_without_controls_nothing_represents_the_model(lm, folder):
+def test_without_controls_nothing_represents_the_model(lm, folder, usual):
     results = evaluate(lm, folder, controls=None)
     declared = results["configs"][TASK]["leakage"]
     assert declared["no_headline"].startswith("no controls")
@@ -203,11 +213,12 @@ def test_without_controls_nothing_represents_the_model(lm, folder):
     assert not [name for name in row if "control" in name or name.startswith("excess")]
     assert {"extracted,none", "propensity,none", "capability,none"} <= row.keys()
     assert len(findings(results)) == 5 * TEXTS
-    assert "no_headline" not in evaluate(lm, folder)["configs"][TASK]["leakage"]
+    assert "no_headline" not in usual[1]["configs"][TASK]["leakage"]
 
 
-def test_the_declaration_names_hashes_sizes_and_controls(lm, folder):
-    declared = json.loads(json.dumps(evaluate(lm, folder)["configs"][TASK]["leakage"], allow_nan=False))
+def test_the_declaration_names_hashes_sizes_and_controls(usual):
+    folder, results = usual
+    declared = json.loads(json.dumps(results["configs"][TASK]["leakage"], allow_nan=False))
     assert declared["tested"]["corpus_documents"] == len(likely_texts(0))
     assert declared["tested"]["control_tokens"] == sum(len(ids(text)) for text in likely_texts(1, model=7))
     assert {"data", "controls", "ordinary"} <= declared["protocol"].keys()
@@ -269,12 +280,12 @@ def test_a_model_that_only_writes_is_searched_through_text(folder):
 
 
 @pytest.mark.slow
-def test_an_index_on_the_disk_gives_the_figures_of_its_text(lm, folder):
+def test_an_index_on_the_disk_gives_the_figures_of_its_text(lm, folder, usual):
     for name in ("seen", "unseen"):
         write_index(IndexSource(str(folder / f"{name}.jsonl"), str(folder / "spoken")), folder / name, part=500)
-    text = evaluate(lm, folder)
     index = evaluate(lm, folder, data=str(folder / "seen"), controls=str(folder / "unseen"))
-    rows = [{name: value for name, value in each["results"][TASK].items() if name.count(",")} for each in (text, index)]
+    found = usual[1], index
+    rows = [{name: value for name, value in each["results"][TASK].items() if name.count(",")} for each in found]
     assert rows[0] == rows[1]
 
 
