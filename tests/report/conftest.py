@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from leakage_tasks.report.page import page
+from tests.pictures import pictures_drawn_once as pictures_drawn_once
 from tests.report.browsing import Shown, chromium, opened
 from tests.report.pages import board, canary, pair, usual_canaries, write_run
 
 MODELS = (("a", 0.9, 0.61), ("b", 0.2, 0.55), ("c", 0.6, 0.605), ("d", 0.7, None), ("e", 0.4, 0.57))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def pictures(pictures_drawn_once: None) -> None:
+    """Every page of these tests."""
 
 
 @pytest.fixture(scope="module")
