@@ -28,8 +28,9 @@ class CanariesBar:
     """A progress bar of the ``canaries`` that all processes attack; one process shows it.
 
     It shows the numbers of canaries that are done, memorized (according to the samples) and in progress, the rows that
-    the model reads per second, and the time left. The time is extrapolated from canaries that are done, and is absent
-    until a canary of each remaining kind (planted or control) is done.
+    the model reads per second, and the time left. The time is extrapolated from canaries that are done. It is absent
+    until a canary of each remaining kind (planted or control) is done, and while the canaries in progress take more
+    rows than these did.
 
     Args:
         canaries: The canaries, which other methods identify by index.
@@ -141,7 +142,8 @@ def seconds_left(numbers: Counter[str], counts: Counter[str], elapsed: float) ->
         elapsed: Seconds since the start.
 
     Returns:
-        Seconds; 0 if all canaries are done, None if no canary of some remaining kind is done.
+        Seconds; 0 if all canaries are done. None if no canary of some remaining kind is done, or if the canaries in
+        progress have read more rows than expected of all remaining ones: the done ones then were the easy ones.
     """
     rows = sum(counts[f"{kind} rows"] for kind in numbers)
     # Without rows, a canary counts as one row.
@@ -154,6 +156,8 @@ def seconds_left(numbers: Counter[str], counts: Counter[str], elapsed: float) ->
                 return None
             expected = (number - done) * counts[f"{kind}{unit}"] / done
             read = max(0, counts[f"{kind} rows"] - counts[f"{kind} done rows"])
+            if read > expected:
+                return None
             rows_left += max(expected - read, LEAST_LEFT * expected)
     return rows_left * elapsed / rows if rows else 0.0
 
