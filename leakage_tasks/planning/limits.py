@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from leakage_tasks.attacks.causal.whole_texts import CHUNK
 from leakage_tasks.attacks.registry import Attack, AttackRequest
+from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.planning.pace import rows_at_once
 from leakage_tasks.targets.causal.first_passes import CHECKED
 from leakage_tasks.targets.protocols import FillsMasks, PredictsNextToken
@@ -13,6 +15,8 @@ from leakage_tasks.targets.protocols import FillsMasks, PredictsNextToken
 SMALL_CALLS = 3
 """Maximum number of calls with fewer whole texts, which may be too few to share a beginning: of the secret, of the last
 other fillings, and of a histogram."""
+LONGEST = 32
+"""Number of a slot's values with the most characters among which the value of the most tokens is looked for."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,8 @@ def limits_of(attack: Attack, request: AttackRequest) -> AttackLimits:
     of its tokens, and a recurrent model reads the tokens after a shared beginning one at a time.
     """
     target, space = request.target, request.canary.attack_space
-    text, calls = space.fill(request.canary.secret), attack.most_calls(request)
-    length, own = (target.length(text) or len(text)) + 1, 1
+    calls, own = attack.most_calls(request), 1
+    length = longest_filling(target, space, request.canary.secret) + 1
     if isinstance(target, PredictsNextToken):
         paths = target.paths(space)
         length, own = max(length, len(paths.prefix) + paths.longest), paths.longest
@@ -44,15 +48,38 @@ def limits_of(attack: Attack, request: AttackRequest) -> AttackLimits:
     if fewest is not None and fewest <= min(calls.texts, CHUNK):
         shared = max(0, calls.texts - SMALL_CALLS * (fewest - 1))
         text_rows = own if target.by_token else 1
-    # A shared beginning is read once per call, and the first texts also whole, to verify this method.
-    beginnings = calls.texts // CHUNK + 1 + CHECKED if shared else 0
-    rows = 1 + beginnings + calls.steps + calls.texts * text_rows
+    # A shared beginning is read once per call. The first steps and texts are also read whole, to verify this method.
+    beginnings = (calls.texts // CHUNK + 1 if shared else 0) + (CHECKED if shared or calls.steps else 0)
+    own_rows = calls.texts * text_rows
+    rows = 1 + beginnings + calls.steps + own_rows
     step_tokens = 1 if isinstance(target, PredictsNextToken) and getattr(target, "cached", True) else length
     tokens = length * (1 + beginnings) + calls.steps * step_tokens
     tokens += (calls.texts - shared) * whole_tokens + shared * own
-    at_once = rows_at_once(target, length, own if shared and text_rows == 1 and not calls.steps else None)
+    at_once = rows_at_once(target, length)
+    texts_at_once = rows_at_once(target, length, own if shared else length) if text_rows == 1 else at_once
     # The beginning, a proof, and for each further call of texts a pass per token that is read. Up to two thirds of the
     # passes may stay empty, since texts of several lengths share few of them.
     calls_of_texts = text_rows * (calls.texts // CHUNK + 2) if calls.texts else 2
-    passes = calls.rounds + calls_of_texts + 3 * rows / min(at_once, CHUNK)
-    return AttackLimits(rows, min(rows, passes), tokens, at_once)
+    full = (rows - own_rows) / min(at_once, CHUNK) + own_rows / min(texts_at_once, CHUNK)
+    passes = calls.rounds + calls_of_texts + 3 * full
+    if fewest is not None and text_rows == 1:
+        # Texts that are too few to share a beginning may share it with texts of other canaries.
+        texts_at_once = rows_at_once(target, length, own)
+    return AttackLimits(rows, min(rows, passes), tokens, at_once if calls.steps else texts_at_once)
+
+
+def longest_filling(target: Any, space: Space, secret: Filling) -> int:
+    """Return the number of tokens of the longest filling, or of its characters if the target counts no tokens.
+
+    Each slot adds the tokens by which its longest value exceeds the secret's value in the secret's text.
+    """
+
+    def length(filling: Filling) -> int:
+        text = space.fill(filling)
+        return target.length(text) or len(text)
+
+    longest = of_secret = length(secret)
+    for index, alphabet in enumerate(space.slots):
+        values = {secret[index], *sorted(alphabet.values, key=len)[-LONGEST:]}
+        longest += max(length((*secret[:index], value, *secret[index + 1 :])) for value in values) - of_secret
+    return longest

@@ -59,8 +59,8 @@ def pace_of(request: AttackRequest, modules: Sequence[nn.Module]) -> Pace:
 
 
 def rows_at_once(target: Any, length: int, own_tokens: int | None = None) -> int:
-    """Return the rows per forward pass for rows of ``length`` tokens plus one, or for the last ``own_tokens`` tokens of
-    whole texts."""
+    """Return the rows per forward pass for rows of ``length`` tokens plus one, or for whole texts of which the last
+    ``own_tokens`` tokens are read."""
     if isinstance(target, ScoresLabels) or hasattr(target, "batch"):
         return int(target.batch(length)) if hasattr(target, "batch") else 1
     if isinstance(target, PredictsNextToken):

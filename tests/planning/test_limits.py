@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+from lm_eval.models.huggingface import HFLM
 
 from adapters.classifier_scorer import ClassifierScorerLM
+from adapters.masked_lm import MaskedLM
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.registry import ATTACKS as ATTACK_REGISTRY
 from leakage_tasks.attacks.registry import register
@@ -26,6 +30,7 @@ from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.protocols import ScoresSequences
 from tests.encoders import save_base, save_classifier
 from tests.oracles import letters, tiny_gpt2
+from tests.targets.seq2seq.test_target import ending, tiny
 
 ATTACKS = {
     "exposure": "exposure",
@@ -151,6 +156,47 @@ def test_searches_on_a_classifier_stay_within_the_limits(
         run_attack(attack, target, canaries, budget=300, goal="extraction", values=values)
     for name in ("rows", "passes", "tokens"):
         assert 0 < getattr(count, name) <= getattr(limits, name), (name, limits, count)
+
+
+WORDS = {"words": word_list("words", ("x", *(letter + "abcdefgh" for letter in "cdefghijk")))}
+
+
+def masked_lm(folder: Path) -> MaskedLM:
+    return MaskedLM(str(save_base(folder)), device="cpu")
+
+
+def bart(folder: Path) -> HFLM:
+    return HFLM(pretrained=copy.deepcopy(tiny("bart")), tokenizer=ending(), backend="seq2seq", batch_size=2)
+
+
+def t5(folder: Path) -> HFLM:
+    return HFLM(pretrained=tiny("t5"), tokenizer=ending(), backend="seq2seq", batch_size=16)
+
+
+@pytest.mark.parametrize(
+    ("make", "attack", "template", "source", "budget"),
+    [
+        (masked_lm, "rank-sample", "the pin is {words} of {words}", None, 60),
+        (bart, "rank-sample", "{words} {words}.", "so {words} {words}", 60),
+        (t5, "brute-force", "the pin of anna is {digits:2} b {digits:1}", "x", 1000),
+        (bart, "beam", "the pin of anna is {digits:2}.", "x", 10),
+    ],
+)
+def test_masked_models_and_translators_stay_within_the_limits(
+    tmp_path: Path, make: Callable[[Path], Any], attack: str, template: str, source: str | None, budget: int
+) -> None:
+    """Values longer than the secret's, whole texts in smaller passes, the proof of passes that canaries share."""
+    lm, goal = make(tmp_path / "model"), "exposure" if attack == "rank-sample" else "extraction"
+    (made,) = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", alphabets=WORDS, source=source)
+    short = dataclasses.replace(made, secret=tuple(min(slot.values, key=len) for slot in made.space.slots))
+    target, values = as_target(lm), {"width": 5} if attack == "beam" else {}
+    ((chosen, request),) = chosen_attacks(AttackSettings(attack, goal, budget, values=values), target, [short])
+    limits = limits_of(chosen, request)
+    for canaries in ([short], [short, *(dataclasses.replace(short, id=name) for name in "abc")]):
+        with metered(modules_of(lm)) as count:
+            run_attack(attack, target, canaries, budget=budget, goal=goal, values=values)
+        for name in ("rows", "passes", "tokens"):
+            assert 0 < getattr(count, name) <= len(canaries) * getattr(limits, name), (name, limits, count)
 
 
 def test_brute_force_takes_all_fillings() -> None:

@@ -229,10 +229,20 @@ class FilledSource:
         targets = family.encode(texts)
         check_fits(max(map(len, targets), default=0), self.max_length)
         lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
-        most = min(ROWS, family.pass_rows.with_logits(max(map(len, targets), default=1)))
-        size = rows_at_once(family.device, max(lengths, default=1), family.batch_size, family.max_length, most)
+        size = self._rows_at_once(max(lengths, default=1), max(map(len, targets), default=1))
         request, score = (lengths, sources, targets), partial(self._score_all, size)
         return submit(("pairs", id(family), size), score, request, len(texts), Capacity.of_whole_texts(size))
+
+    def batch(self, length: int) -> int:
+        """Return the number of pairs in one forward pass, for target sentences of ``length`` tokens and sources that
+        are as long."""
+        return self._rows_at_once(2 * length, length)
+
+    def _rows_at_once(self, both: int, target: int) -> int:
+        """Return the number of pairs of ``both`` tokens, ``target`` of them in the target sentence, in one pass."""
+        family = self._family
+        most = min(ROWS, family.pass_rows.with_logits(target))
+        return rows_at_once(family.device, both, family.batch_size, family.max_length, most)
 
     def _score_all(
         self, size: int, requests: Sequence[tuple[list[int], list[list[int]], list[list[int]]]]
