@@ -108,7 +108,7 @@ class _DataCheck:
         self._edges = Edges(tokenizer, self._spelling)
         # By text: canaries with equal texts cannot be distinguished.
         self._copies = {self._spelling(canary.text): _CanaryCopies() for canary in canaries}
-        self._rows = 0
+        self._rows, self._longest_row = 0, 0
         self._mixed: bool | None = None
         self._beginnings = {name: self._spelling(text) for name, text in planted.beginnings.items()}
         self._other_turns = [self._spelling(text) for text in planted.others]
@@ -129,6 +129,7 @@ class _DataCheck:
             self._mixed = self._probe(packed_read_each_other, batch)
         for row, text in zip(rows, self._decoder.texts([row.tokens for row in rows]), strict=True):
             spelled = self._spelling(text)
+            self._longest_row = max(self._longest_row, len(spelled))
             for copy in self._finder.find(spelled):
                 if copy.missing:
                     self._note_part(copy, batch, row, spelled)
@@ -228,7 +229,9 @@ class _DataCheck:
         self._bar.close()
         counts = tuple(self._counts(canary) for canary in self._canaries)
         data = (self._rows, self.walk.total, manifest_hash(self._canaries))
-        return Preflight(counts, *data, trained_share(self.model), self._mixed, self._as_in_audit)
+        shortest = min((len(self._spelling(canary.text)) for canary in self._canaries if canary.planted), default=0)
+        probes = self._mixed, self._as_in_audit, self._longest_row < shortest
+        return Preflight(counts, *data, trained_share(self.model), *probes)
 
     def _counts(self, canary: Canary) -> CanaryCounts:
         copies = self._copies[self._spelling(canary.text)]

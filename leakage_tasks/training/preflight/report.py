@@ -38,6 +38,8 @@ class Preflight:
     """True if examples packed into one row attend to each other; None if rows are not packed."""
     as_in_audit: bool | None = None
     """True if copies in chats or after prompts follow the text that an audit uses; None if there are no such copies."""
+    rows_are_shorter: bool = False
+    """True if every checked row is shorter than every planted canary."""
 
     @property
     def is_full(self) -> bool:
@@ -78,7 +80,13 @@ class Preflight:
             yield (
                 f"{_some(lost)}: no whole copy in the training data, so the model cannot learn the secret: check "
                 "truncation (max_length), packing, the chat template, and that these are the data that were planted"
+                + self._about_short_rows()
             )
+
+    def _about_short_rows(self) -> str:
+        if not self.rows_are_shorter:
+            return ""
+        return "; every row is shorter than the canaries, and a piece that fits several of them is not counted as cut"
 
     def problems(self) -> Iterator[str]:
         """Yield a message for each problem that invalidates the audit."""

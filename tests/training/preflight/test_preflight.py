@@ -89,15 +89,19 @@ def test_sft_equals_the_rows_read_token_by_token(tmp_path, how, kind):
     assert all(each.whole + each.cut >= each.planted for each in found.canaries if not how.get("max_length"))
 
 
-@pytest.mark.parametrize(("kept", "state"), [(60, "in the loss"), (28, "absent"), (22, "absent")])
-def test_truncation_that_cuts_the_secret_is_seen(tmp_path, kept, state):
+@pytest.mark.parametrize(
+    ("kept", "state", "identified"), [(60, "in the loss", 2), (28, "absent", 2), (22, "absent", 2), (4, "absent", 0)]
+)
+def test_truncation_that_cuts_the_secret_is_seen(tmp_path, kept, state, identified):
     planted = canaries(1)
     rows = [{"text": row} for row in texts(planted, "w: ")]
     found = preflight(sft(tmp_path, rows, max_length=kept), planted)
     (reading,) = (each for each in found.canaries if each.planted)
     assert reading.state == state
-    assert reading.whole + reading.cut == 2
-    assert bool(list(found.problems())) is (state == "absent")
+    assert reading.whole + reading.cut == identified
+    problems = list(found.problems())
+    assert bool(problems) is (state == "absent")
+    assert ("every row is shorter than the canaries" in " ".join(problems)) is (kept < 28)
 
 
 def test_wrapped_packing_cuts_copies_in_two(tmp_path):
