@@ -39,7 +39,7 @@ sys.path.insert(0, str(ROOT))
 from leakage_tasks.attacks import run_attack  # noqa: E402
 from leakage_tasks.attacks.causal.rank_draws import LEVELS, summary  # noqa: E402
 from leakage_tasks.attacks.causal.rank_estimate import RankEstimate  # noqa: E402
-from leakage_tasks.attacks.causal.search_tree import SearchTree, within  # noqa: E402
+from leakage_tasks.attacks.causal.search_tree import SearchTree  # noqa: E402
 from leakage_tasks.attacks.causal.secret_path import SecretPath  # noqa: E402
 from leakage_tasks.canaries import Canary  # noqa: E402
 from tests.attacks.made_up import MODELS, MadeUp, Ranks  # noqa: E402
@@ -103,9 +103,8 @@ def run_unit(cells: list[Cell]) -> list[list[dict[str, Any]]]:
 def with_draws(target: MadeUp, canary: Canary, draws: list[int]) -> list[dict[str, Any]]:
     """Estimate the rank with each number of draws after one set of pilots, with an unlimited budget."""
     explorer = SearchTree(target, canary.attack_space)
-    secret = explorer.path_of(canary.secret)
-    bound = within(SecretPath(explorer, secret).cost)
-    estimate = RankEstimate(explorer, secret, bound, f"0:{canary.id}", UNLIMITED, 0.25)
+    secret = SecretPath(explorer, explorer.path_of(canary.secret)).ranked()
+    estimate = RankEstimate(secret, f"0:{canary.id}", UNLIMITED, 0.25)
     estimate.explore()
     estimate.make_pilots()
     drawn = [estimate.make_draws(number, 4 + turn) for turn, number in enumerate(draws)]

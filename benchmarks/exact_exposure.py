@@ -34,6 +34,7 @@ sys.path.insert(0, str(ROOT))
 from leakage_tasks.attacks.causal.exposure import count_exactly  # noqa: E402
 from leakage_tasks.attacks.causal.nodes import Children, Nodes  # noqa: E402
 from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of, within  # noqa: E402
+from leakage_tasks.attacks.causal.secret_path import RankedSecret  # noqa: E402
 from leakage_tasks.canaries.spaces import Space, parse_template  # noqa: E402
 from leakage_tasks.targets.harness.fast_path import causal_target  # noqa: E402
 from leakage_tasks.targets.harness.target import HarnessTarget  # noqa: E402
@@ -93,7 +94,7 @@ def _searched(target: Any, space: Space, counter: Tokens, start: float) -> Side:
     counter.read = 0
     explorer = Recording(target, space)
     secret = explorer.paths.path(SECRET)
-    count_exactly(explorer, secret, np.inf, 2 * space.size)
+    count_exactly(RankedSecret(explorer, secret, np.inf), 2 * space.size)
     costs = np.concatenate([ending.costs for _, ending in explorer.endings])
     secret_cost = np.concatenate(
         [ending.costs[_at(explorer, nodes, ending, secret)] for nodes, ending in explorer.endings]

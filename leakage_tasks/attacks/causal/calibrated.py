@@ -12,8 +12,8 @@ from leakage_tasks.attacks.causal.contrast import Contrast, reference_named
 from leakage_tasks.attacks.causal.proposals import EXPLORING
 from leakage_tasks.attacks.causal.rank_draws import DRAWS_MULTIPLE, LEVELS, draw, summary
 from leakage_tasks.attacks.causal.rank_estimate import LEAST, MOST
-from leakage_tasks.attacks.causal.search_tree import SearchTree, within
-from leakage_tasks.attacks.causal.secret_path import SecretPath
+from leakage_tasks.attacks.causal.search_tree import SearchTree
+from leakage_tasks.attacks.causal.secret_path import RankedSecret, SecretPath
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.attacks.signal import CALIBRATED, LOSS, SIGNAL
@@ -29,7 +29,7 @@ UNTUNED = Option(
     "with signal=calibrated, the causal model before fine-tuning; default: the target model without its adapter",
 )
 Rank = Callable[[AttackRequest], AttackResult]
-Count = Callable[[SearchTree, Sequence[int], float, int, float], Any]
+Count = Callable[[RankedSecret, int], Any]
 
 
 def access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
@@ -60,9 +60,10 @@ def calibrated_rank(request: AttackRequest, by_cost: Rank, count: Count) -> Atta
     space = request.canary.attack_space
     reference = _reference(request)
     tree = SearchTree(cast(PredictsNextToken, Contrast(request.target, reference)), space)
-    secret = tree.path_of(request.canary.secret)
-    bound = within(SecretPath(tree, secret).cost)
-    ranked = _ranked(tree, secret, bound, request, count)
+    # The difference has the rounding noise of both costs.
+    margin = request.noise.path_margin(2 * tree.paths.longest)
+    secret = SecretPath(tree, tree.path_of(request.canary.secret)).ranked(margin)
+    ranked = _ranked(secret, request, count)
     plain = {**request.values, SIGNAL.name: LOSS}
     results = [by_cost(replace(request, target=target, values=plain)) for target in (request.target, reference)]
     tuned, base = (math.log2(space.size / result["rank"]) for result in results)
@@ -85,16 +86,13 @@ def _reference(request: AttackRequest) -> Any:
     return reference
 
 
-def _ranked(
-    tree: SearchTree, secret: Sequence[int], bound: float, request: AttackRequest, count: Count
-) -> AttackResult:
+def _ranked(secret: RankedSecret, request: AttackRequest, count: Count) -> AttackResult:
     """Return the finding's fields about the rank: exact if the budget allows all fillings, else estimated."""
-    size, longest = request.canary.attack_space.size, max(1, tree.paths.longest - 1)
-    # The difference has the rounding noise of both costs.
-    margin = request.noise.path_margin(2 * tree.paths.longest)
+    tree, size = secret.explorer, request.canary.attack_space.size
+    longest = max(1, tree.paths.longest - 1)
     if size <= request.budget:
         # A filling costs one sequence of the budget, but the tree may read all of its tokens one by one.
-        ranked = count(tree, secret, bound, size * (longest + 1), margin)
+        ranked = count(secret, size * (longest + 1))
         return {**ranked.fields(), "extra": {"nodes": tree.nodes}}
     number = max(LEAST, min(MOST, (request.budget - tree.calls) // longest)) // DRAWS_MULTIPLE * DRAWS_MULTIPLE
-    return summary(draw(tree, secret, bound, number, request.seed, EXPLORING, margin=margin), LEVELS[0], size)
+    return summary(draw(secret, number, request.seed, EXPLORING), LEVELS[0], size)

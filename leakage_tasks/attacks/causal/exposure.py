@@ -13,8 +13,8 @@ from leakage_tasks.attacks.causal import calibrated, whole_texts
 from leakage_tasks.attacks.causal.calibrated import UNTUNED
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate, precision_of
-from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of, within
-from leakage_tasks.attacks.causal.secret_path import SecretPath
+from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
+from leakage_tasks.attacks.causal.secret_path import RankedSecret, SecretPath
 from leakage_tasks.attacks.causal.uniform_rank import UniformRank
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
@@ -108,16 +108,15 @@ def exposure(request: AttackRequest) -> AttackResult:
             raise _beyond_budget(request)
         return whole_texts.rank_sample(request)
     explorer = SearchTree(request.target, request.canary.attack_space)
-    secret = explorer.path_of(request.canary.secret)
-    read = SecretPath(explorer, secret)
-    cost = read.cost
+    read = SecretPath(explorer, explorer.path_of(request.canary.secret))
+    secret = read.ranked(request.noise.path_margin(explorer.paths.longest))
     if method == "exact":
-        ranked = _count_within(explorer, secret, within(cost), request, request.budget, read)
+        ranked = _count_within(secret, request, request.budget, read)
         if ranked is None:
             raise _beyond_budget(request)
     else:
-        ranked = _count_or_estimate(explorer, secret, within(cost), request, read, count=method == "auto")
-    result: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
+        ranked = _count_or_estimate(secret, request, read, count=method == "auto")
+    result: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + read.cost}
     return whole_texts.with_text_costs(result, request)
 
 
@@ -154,14 +153,7 @@ class RankCount:
         return {"rank": self.others + 1, "method": "exact", **ends}
 
 
-def count_exactly(
-    explorer: SearchTree,
-    secret: Sequence[int],
-    bound: float,
-    budget: int,
-    margin: float = 0.0,
-    path: SecretPath | None = None,
-) -> RankCount | None:
+def count_exactly(secret: RankedSecret, budget: int, path: SecretPath | None = None) -> RankCount | None:
     """Count cheaper fillings by pruned search; return None if it takes more than ``budget`` sequences.
 
     Costs only grow along a path, so every partial filling that costs more than the secret is pruned. The count of the
@@ -169,11 +161,8 @@ def count_exactly(
     decrease, nothing is pruned.
 
     Args:
-        explorer: The search tree.
-        secret: Token path of the secret.
-        bound: Cost of the secret in bits.
+        secret: The secret. The tree is read up to its highest bound.
         budget: The most sequences to score.
-        margin: Bits by which rounding may change the secret's cost; the tree is read up to ``bound + margin``.
         path: The secret's path, if its nodes have been read; they are not read again.
 
     Returns:
@@ -181,7 +170,8 @@ def count_exactly(
     """
     if path is not None and path.cheaper_siblings > budget:
         return None
-    limit, highest = explorer.calls + budget, bound + margin
+    explorer, highest = secret.explorer, secret.highest
+    limit, shifts = explorer.calls + budget, np.array([-secret.margin, 0.0, secret.margin])
     counts, pending = np.zeros(3, dtype=np.int64), 0
     best: list[Guess] = []
     pending_parts: list[tuple[Nodes, Children]] = []
@@ -192,8 +182,8 @@ def count_exactly(
         ending = children[explorer.ending(children, highest)]
         if len(ending):
             paths = explorer.child_paths(nodes, ending)
-            counted = explorer.paths.count(ending.states, paths) - mask_of(paths, secret)
-            counts += [int(counted[ending.costs <= bound + shift].sum()) for shift in (-margin, 0.0, margin)]
+            counted = explorer.paths.count(ending.states, paths) - mask_of(paths, secret.path)
+            counts += counted @ (ending.costs[:, None] <= secret.bound + shifts)
             best = explorer.cheapest(nodes, children, best)
         onward = children[explorer.paths.goes_on(children.states)]
         if path is not None and depth < last:
@@ -213,17 +203,10 @@ def count_exactly(
         nodes = explorer.read_part(*pending_parts.pop())
 
 
-def _count_within(
-    explorer: SearchTree,
-    secret: Sequence[int],
-    bound: float,
-    request: AttackRequest,
-    limit: int,
-    path: SecretPath,
-) -> AttackResult | None:
+def _count_within(secret: RankedSecret, request: AttackRequest, limit: int, path: SecretPath) -> AttackResult | None:
     """Return the exact rank; None if it takes more than ``limit`` model calls in total."""
-    margin = request.noise.path_margin(explorer.paths.longest)
-    count = count_exactly(explorer, secret, bound, limit - explorer.calls, margin, path)
+    explorer = secret.explorer
+    count = count_exactly(secret, limit - explorer.calls, path)
     if count is None:
         return None
     return {
@@ -233,73 +216,56 @@ def _count_within(
     }
 
 
-def _count_or_estimate(
-    explorer: SearchTree,
-    secret: tuple[int, ...],
-    bound: float,
-    request: AttackRequest,
-    path: SecretPath,
-    *,
-    count: bool,
-) -> AttackResult:
+def _count_or_estimate(secret: RankedSecret, request: AttackRequest, path: SecretPath, *, count: bool) -> AttackResult:
     """Return the exact rank if ``count`` is true and it costs little or the budget pays for it, else an estimate."""
-    exact = _exact_if_affordable(explorer, secret, bound, request, path) if count else None
+    exact = _exact_if_affordable(secret, request, path) if count else None
     if exact is not None:
         return exact
     precision = precision_of(request)
-    estimated = _estimate(explorer, secret, bound, request, path, precision, count=count)
+    estimated = _estimate(secret, request, path, precision, count=count)
     if estimated["method"] == "exact":
         return estimated
     return {**estimated, "extra": {**estimated["extra"], PRECISION.name: precision}}
 
 
 def _estimate(
-    explorer: SearchTree,
-    secret: tuple[int, ...],
-    bound: float,
-    request: AttackRequest,
-    path: SecretPath,
-    precision: float,
-    *,
-    count: bool,
+    secret: RankedSecret, request: AttackRequest, path: SecretPath, precision: float, *, count: bool
 ) -> AttackResult:
     """Return an estimate from uniform draws, else from other draws, else from a sample of the remaining budget.
 
     If a pilot shows that ``budget`` pays for an exact count, and ``count`` is true, count instead.
     """
-    margin = request.noise.path_margin(explorer.paths.longest)
-    uniform = UniformRank(explorer, secret, bound, request.seed, request.budget, precision, margin)
+    explorer, seed, budget = secret.explorer, request.seed, request.budget
+    uniform = UniformRank(secret, seed, budget, precision)
     ranked = uniform.result()
-    budget, lookahead = request.budget, uniform.lookahead
-    estimate = RankEstimate(explorer, secret, bound, request.seed, budget, precision, margin, lookahead)
+    estimate = RankEstimate(secret, seed, budget, precision, uniform.lookahead)
     if ranked is None and uniform.reached_ends:
         ranked = estimate.without_pilots()
     if ranked is not None:
         return ranked
     nodes = estimate.explore()
-    left = request.budget - explorer.calls
+    left = budget - explorer.calls
     if count and nodes <= left * WORTH_COUNTING:
-        counted = _count_within(explorer, secret, bound, request, explorer.calls + int(left * FOR_COUNTING), path)
+        counted = _count_within(secret, request, explorer.calls + int(left * FOR_COUNTING), path)
         if counted is not None:
             return counted
     return estimate.result() or uniform.sample() or _sampled_texts(explorer, request)
 
 
-def _exact_if_affordable(
-    explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest, path: SecretPath
-) -> AttackResult | None:
+def _exact_if_affordable(secret: RankedSecret, request: AttackRequest, path: SecretPath) -> AttackResult | None:
     """Return the exact rank if the budget pays for the whole tree or all whole texts, or if few nodes need counting.
 
     If much text follows the last slot, each text has many nodes, and counting in the tree may cost more than scoring
     every whole text. The count then stops at the cost of scoring every text, and leaves enough budget to do so. The
     nodes of the secret's path are known, so few others are counted if the model has memorized the secret.
     """
+    explorer = secret.explorer
     size, left = request.canary.attack_space.size, request.budget - explorer.calls
     if explorer.paths.inner_nodes(left) is not None:
-        return _count_within(explorer, secret, bound, request, request.budget, path)
+        return _count_within(secret, request, request.budget, path)
     few = min(FEW_NODES * explorer.paths.longest, int(left * WORTH_COUNTING))
     most = few if size > left else min(left - size, size)
-    counted = _count_within(explorer, secret, bound, request, explorer.calls + most, path)
+    counted = _count_within(secret, request, explorer.calls + most, path)
     if counted is not None or size > left:
         return counted
     return _add_search_calls(whole_texts.ranked_by_all(request), explorer)

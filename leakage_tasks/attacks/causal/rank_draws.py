@@ -16,6 +16,7 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.proposals import MODEL, ProposalMixture
 from leakage_tasks.attacks.causal.random_descents import DescentRequest, Draws, Visit, descend_together
 from leakage_tasks.attacks.causal.search_tree import SearchTree
+from leakage_tasks.attacks.causal.secret_path import RankedSecret
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import at_most, bounded_mean_at_most, positive_mean
@@ -66,18 +67,15 @@ class RankDraws:
 
 
 def draw(
-    explorer: SearchTree,
-    secret: Sequence[int],
-    bound: float,
+    secret: RankedSecret,
     number: int,
     seed: str,
     mixture: ProposalMixture,
     teach: Lookahead | None = None,
-    margin: float = 0.0,
     *,
     settle: bool = False,
 ) -> RankDraws:
-    """Draw paths that cost no more than the secret, by the proposals of a ``mixture``.
+    """Draw paths that cost no more than the secret, up to its highest bound, by the proposals of a ``mixture``.
 
     A filling that a draw of proposal j reaches with probability q_j has weight 1 / Σ_j share_j·q_j. At the last node of
     a path, all of its fillings count, each times its probability given the node. Ranks from draws weighted by their
@@ -85,46 +83,41 @@ def draw(
     Knuth (1975), and the weights of a mixture from Veach and Guibas (1995). Draws at one node read it once.
 
     Args:
-        explorer: The search tree.
-        secret: Token path of the secret.
-        bound: Cost of the secret in bits.
+        secret: The secret.
         number: Number of draws.
         seed: Seed; the path of a draw depends on the seed, the draw's number and the depth alone.
         mixture: The proposals.
         teach: Learns from all nodes that are read.
-        margin: Bits by which rounding may change the secret's cost; paths up to ``bound + margin`` are drawn.
         settle: True to settle ``teach`` after the draws.
 
     Returns:
         One estimate per draw.
     """
-    bounds = (bound, bound - margin, bound + margin) if margin else (bound,)
-    descents = DescentRequest(range(number), seed, explorer.cut(bound + margin), mixture)
-    request = _DrawRequest(descents, tuple(secret), bounds, teach, settle)
-    made: RankDraws = in_forest(_draws, explorer, request, number, (mixture.form, request.form))
+    descents = DescentRequest(range(number), seed, secret.explorer.cut(secret.highest), mixture)
+    request = _DrawRequest(descents, secret, teach, settle)
+    made: RankDraws = in_forest(_draws, secret.explorer, request, number, (mixture.form, request.form))
     return made
 
 
 @dataclass(frozen=True)
 class _DrawRequest:
-    """A request for draws in one tree up to several ``bounds``, from which ``teach`` learns."""
+    """A request for draws in one tree up to the bounds of a ``secret``, from which ``teach`` learns."""
 
     descents: DescentRequest
-    secret: tuple[int, ...]
-    bounds: tuple[float, ...]
+    secret: RankedSecret
     teach: Lookahead | None
     settle: bool = False
 
     @property
     def form(self) -> Hashable:
         """Key of requests that can be answered together, if their mixtures can."""
-        return len(self.bounds), self.teach is not None, self.settle
+        return len(self.secret.bounds), self.teach is not None, self.settle
 
-    def made(self, others: FloatArray, nodes: FloatArray, seen: IntArray, explorer: SearchTree) -> RankDraws:
+    def made(self, others: FloatArray, nodes: FloatArray, seen: IntArray) -> RankDraws:
         """Return the draws; ``others`` ``[bounds, n]`` and ``seen`` ``[bounds]`` are those up to each bound."""
-        mixture = self.descents.mixture
+        mixture, explorer = self.descents.mixture, self.secret.explorer
         nodes = nodes[self.descents.proposals < mixture.uniform]
-        columns = zip(others, seen.tolist(), self.bounds, strict=True)
+        columns = zip(others, seen.tolist(), self.secret.bounds, strict=True)
         first, *ends = (
             RankDraws(other, nodes, met, most_per_draw(explorer, limit, mixture)) for other, met, limit in columns
         )
@@ -134,12 +127,12 @@ class _DrawRequest:
 def _draws(forest: Forest, requests: Sequence[_DrawRequest]) -> list[RankDraws]:
     """Make the draws of each request, by mixtures of one form."""
     mixture, draws = requests[0].descents.mixture, Draws(forest, [request.descents for request in requests])
-    bounds = np.array([request.bounds for request in requests]).T
+    bounds = np.array([request.secret.bounds for request in requests]).T
     teach = [request.teach for request in requests if request.teach is not None]
     whole = Lookahead.joined(forest, teach) if teach else None
     others, nodes = np.zeros((len(bounds), len(draws.trees))), np.zeros(len(draws.trees))
     seen, alone = np.zeros(bounds.shape, dtype=np.int64), mixture.shares / max(mixture.shares.sum(), 1e-9)
-    ended_by = _Completed(forest, [request.secret for request in requests], mixture, bounds.max(axis=0))
+    ended_by = _Completed(forest, [request.secret.path for request in requests], mixture, bounds.max(axis=0))
 
     def see(visit: Visit) -> None:
         trees = forest.trees_of(visit.nodes, visit.children)
@@ -162,7 +155,7 @@ def _draws(forest: Forest, requests: Sequence[_DrawRequest]) -> list[RankDraws]:
     ends = np.append(draws.first, len(nodes)).tolist()
     parts = [slice(*pair) for pair in pairwise(ends)]
     return [
-        request.made(others[:, part], nodes[part], seen[:, tree], forest.trees[tree])
+        request.made(others[:, part], nodes[part], seen[:, tree])
         for tree, (request, part) in enumerate(zip(requests, parts, strict=True))
     ]
 

@@ -32,7 +32,7 @@ from leakage_tasks.attacks.causal.rank_draws import (
     interval_of,
     summary,
 )
-from leakage_tasks.attacks.causal.search_tree import SearchTree
+from leakage_tasks.attacks.causal.secret_path import RankedSecret
 from leakage_tasks.attacks.causal.thinned_tree import REPETITIONS, ThinnedCount, thinned_count
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.attacks.registry import AttackRequest
@@ -79,24 +79,16 @@ def precision_of(request: AttackRequest) -> float:
 class RankEstimate:
     """Rank estimate for one secret, within a total of ``budget`` model calls of the explorer.
 
-    Rounding may change the secret's cost by up to ``margin`` bits. The ends of the interval are then the ends for a
-    cost that is lower, and higher, by the margin. ``lookahead`` may have learned from earlier draws.
+    If the secret has a margin, the ends of the interval are the ends for a cost that is lower, and higher, by it.
+    ``lookahead`` may have learned from earlier draws.
     """
 
     def __init__(
-        self,
-        explorer: SearchTree,
-        secret: tuple[int, ...],
-        bound: float,
-        seed: str,
-        budget: int,
-        precision: float,
-        margin: float = 0.0,
-        lookahead: Lookahead | None = None,
+        self, secret: RankedSecret, seed: str, budget: int, precision: float, lookahead: Lookahead | None = None
     ) -> None:
-        self._explorer, self._secret, self._bound, self._seed = explorer, secret, bound, seed
-        self._budget, self._precision, self._margin = budget, precision, margin
-        self._lookahead = lookahead or Lookahead(explorer, bound)
+        self._secret, self._explorer, self._seed = secret, secret.explorer, seed
+        self._budget, self._precision = budget, precision
+        self._lookahead = lookahead or Lookahead(self._explorer, secret.bound)
         self._pilots: list[RankDraws] = []
         self._calls_a_draw = math.inf
         self._is_taught = False
@@ -227,9 +219,7 @@ class RankEstimate:
         return int((self._budget - self._explorer.calls) * THINNED)
 
     def _tree(self, calls: int, stream: int) -> ThinnedCount | None:
-        seed = f"{self._seed}:{stream}"
-        bound = self._bound
-        return thinned_count(self._explorer, self._secret, bound, self._lookahead, calls, seed, self._margin)
+        return thinned_count(self._secret, self._lookahead, calls, f"{self._seed}:{stream}")
 
     def make_pilots(self) -> None:
         """Train the lookahead on draws without a cost bound, then make pilots that use the lookahead as proposal."""
@@ -278,8 +268,7 @@ class RankEstimate:
         *,
         settle: bool = False,
     ) -> RankDraws:
-        seed, tree = f"{self._seed}:{stream}", self._explorer
-        return draw(tree, self._secret, self._bound, number, seed, mixture, teach, self._margin, settle=settle)
+        return draw(self._secret, number, f"{self._seed}:{stream}", mixture, teach, settle=settle)
 
     @property
     def _affordable(self) -> int:

@@ -1,4 +1,4 @@
-"""The path of a secret, read before a search of its tree."""
+"""A secret in the search tree of its space, whose path is read before a search."""
 
 from __future__ import annotations
 
@@ -11,6 +11,30 @@ from leakage_tasks.attacks.causal.forest import Forest, in_forest
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.search_tree import SearchTree, finite, mask_of, within
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class RankedSecret:
+    """A secret to rank among the fillings of a search tree, by their costs in bits after the prefix.
+
+    ``path`` has its tokens after the prefix. A filling of cost ``bound`` or less ranks before it; ties are included.
+    Rounding may change the secret's cost by up to ``margin`` bits.
+    """
+
+    explorer: SearchTree
+    path: tuple[int, ...]
+    bound: float
+    margin: float = 0.0
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """The bound; with a margin, also the bounds for a cost that is lower, and higher, by the margin."""
+        return (self.bound, self.bound - self.margin, self.highest) if self.margin else (self.bound,)
+
+    @property
+    def highest(self) -> float:
+        """The largest of the bounds."""
+        return self.bound + self.margin
 
 
 class SecretPath:
@@ -30,6 +54,10 @@ class SecretPath:
         self.cheaper_siblings = read.cheaper_siblings
         """Number of nodes beside the path that cost no more than the secret; only a search can tell how many of their
         fillings do."""
+
+    def ranked(self, margin: float = 0.0) -> RankedSecret:
+        """Return the secret to rank, whose cost rounding may change by up to ``margin`` bits."""
+        return RankedSecret(self._explorer, self._path, within(self.cost), margin)
 
     def on_path(self, nodes: Nodes, children: Children) -> BoolArray:
         """Return a mask of the children that are nodes of this path, ``[m]``; it has at most one true element."""

@@ -21,7 +21,8 @@ import numpy as np
 
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
-from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
+from leakage_tasks.attacks.causal.search_tree import mask_of
+from leakage_tasks.attacks.causal.secret_path import RankedSecret
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import positive_mean
 
@@ -75,53 +76,32 @@ class ThinnedCount:
         return max(low, min(float(self.seen), float(self.others.mean()))), max(high, float(self.seen))
 
 
-def thinned_count(
-    explorer: SearchTree,
-    secret: Sequence[int],
-    bound: float,
-    ahead: Lookahead,
-    calls: int,
-    seed: str,
-    margin: float = 0.0,
-) -> ThinnedCount | None:
+def thinned_count(secret: RankedSecret, ahead: Lookahead, calls: int, seed: str) -> ThinnedCount | None:
     """Count cheap fillings in a thinned tree.
 
     Args:
-        explorer: The search tree.
-        secret: Token path of the secret.
-        bound: Cost of the secret in bits.
+        secret: The secret.
         ahead: Predicts the number of cheap completions.
         calls: The most calls of the explorer.
         seed: Seed of the choice of nodes.
-        margin: Bits by which rounding may change the secret's cost.
 
     Returns:
         The counts; None if ``calls`` are too few.
     """
-    return _Thinning(explorer, secret, bound, ahead, calls, seed, margin).count()
+    return _Thinning(secret, ahead, calls, seed).count()
 
 
 class _Thinning:
     """State of one count: the nodes of the current level, split into batches, and their weights in each repetition."""
 
-    def __init__(
-        self,
-        explorer: SearchTree,
-        secret: Sequence[int],
-        bound: float,
-        ahead: Lookahead,
-        calls: int,
-        seed: str,
-        margin: float,
-    ) -> None:
-        self._explorer, self._secret, self._bound, self._ahead = explorer, secret, bound + margin, ahead
-        self._bounds = [bound, bound - margin, bound + margin] if margin else [bound]
-        self._last = explorer.calls + calls
+    def __init__(self, secret: RankedSecret, ahead: Lookahead, calls: int, seed: str) -> None:
+        self._secret, self._explorer, self._ahead = secret, secret.explorer, ahead
+        self._last = self._explorer.calls + calls
         self._random = np.random.default_rng(list(seed.encode()))
-        self._parts: list[Nodes] = [explorer.root]
+        self._parts: list[Nodes] = [self._explorer.root]
         self._weights = np.ones((REPETITIONS, 1))
-        self._others = np.zeros((len(self._bounds), REPETITIONS))
-        self._seen, self._kept = np.zeros(len(self._bounds), dtype=np.int64), 0
+        self._others = np.zeros((len(secret.bounds), REPETITIONS))
+        self._seen, self._kept = np.zeros(len(secret.bounds), dtype=np.int64), 0
 
     def count(self) -> ThinnedCount | None:
         """Count level by level; return None if the calls are too few."""
@@ -142,17 +122,17 @@ class _Thinning:
 
     @property
     def _cut(self) -> float:
-        return self._explorer.cut(self._bound)
+        return self._explorer.cut(self._secret.highest)
 
     def _count_complete(self, children: Sequence[Children]) -> list[Children]:
         """Count the children that complete a cheap filling; return the children that can continue, for each batch."""
         first, onward = 0, []
         for nodes, part in zip(self._parts, children, strict=True):
-            ending = part[self._explorer.ending(part, self._bound)]
+            ending = part[self._explorer.ending(part, self._secret.highest)]
             paths = self._explorer.child_paths(nodes, ending)
-            counts = self._explorer.paths.count(ending.states, paths) - mask_of(paths, self._secret)
+            counts = self._explorer.paths.count(ending.states, paths) - mask_of(paths, self._secret.path)
             weights = self._weights[:, first + ending.parents]
-            for index, limit in enumerate(self._bounds):
+            for index, limit in enumerate(self._secret.bounds):
                 inside = np.where(ending.costs <= limit, counts, 0)
                 self._others[index] += weights @ inside
                 self._seen[index] += int(inside.sum())
@@ -164,7 +144,7 @@ class _Thinning:
         """Choose the children that some repetition keeps; return them and their weights ``[repetitions, n]``."""
         first = np.cumsum([0, *map(len, self._parts)])
         parents = np.concatenate([part.parents + start for part, start in zip(onward, first, strict=False)])
-        expected = np.concatenate([self._ahead.expected(part, self._bound) for part in onward])
+        expected = np.concatenate([self._ahead.expected(part, self._secret.highest) for part in onward])
         costs = np.concatenate([part.costs for part in onward])
         likely = np.exp2(costs.min() - costs)
         chosen, weights = [], []

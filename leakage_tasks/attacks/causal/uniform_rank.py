@@ -20,7 +20,8 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.proposals import Power, ProposalMixture
 from leakage_tasks.attacks.causal.random_descents import Visit, descend
-from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
+from leakage_tasks.attacks.causal.search_tree import mask_of
+from leakage_tasks.attacks.causal.secret_path import RankedSecret
 from leakage_tasks.attacks.causal.uniform_draws import GroupRequest, Groups
 from leakage_tasks.attacks.causal.whole_texts import share_of_sample
 from leakage_tasks.attacks.finding import AttackResult
@@ -99,18 +100,18 @@ class Shares:
 
 
 class RandomFillings:
-    """The value 1 for each of ``number`` random fillings that costs no more than each of ``bounds``, else 0."""
+    """The value 1 for each of ``number`` random fillings that costs no more than each bound of a secret, else 0."""
 
-    def __init__(self, explorer: SearchTree, secret: Sequence[int], bounds: Sequence[float], number: int) -> None:
-        self._explorer, self._secret, self._bounds = explorer, secret, bounds
-        self._values = np.zeros((len(bounds), number))
+    def __init__(self, secret: RankedSecret, number: int) -> None:
+        self._secret = secret
+        self._values = np.zeros((len(secret.bounds), number))
 
     def add(self, visit: Visit) -> None:
         """Add the fillings that are completed at a visit."""
         done = visit.goers[visit.whole]
         texts = visit.taken[visit.taken_row[visit.whole]]
-        others = ~mask_of(self._explorer.child_paths(visit.nodes, texts), self._secret)
-        for index, bound in enumerate(self._bounds):
+        others = ~mask_of(self._secret.explorer.child_paths(visit.nodes, texts), self._secret.path)
+        for index, bound in enumerate(self._secret.bounds):
             self._values[index, done] = others & (texts.costs <= bound)
 
     def shares(self) -> Shares:
@@ -126,26 +127,15 @@ def _without_memory(visit: Visit) -> Visit:
 class UniformRank:
     """Rank estimate from uniform random fillings, within a total of ``budget`` model calls of the explorer.
 
-    Rounding may change the secret's cost by up to ``margin`` bits. ``lookahead`` has learned from the first draws. It
-    knows the costs at all depths if these draws ``reached_ends``.
+    ``lookahead`` has learned from the first draws. It knows the costs at all depths if these draws ``reached_ends``.
     """
 
-    def __init__(
-        self,
-        explorer: SearchTree,
-        secret: tuple[int, ...],
-        bound: float,
-        seed: str,
-        budget: int,
-        precision: float,
-        margin: float = 0.0,
-    ) -> None:
-        self._explorer, self._secret, self._seed = explorer, secret, f"{seed}:uniform"
-        self._bounds = (bound, bound - margin, bound + margin) if margin else (bound,)
+    def __init__(self, secret: RankedSecret, seed: str, budget: int, precision: float) -> None:
+        self._secret, self._explorer, self._seed = secret, secret.explorer, f"{seed}:uniform"
         self._budget, self._precision = budget, precision
-        counts = path_counts(explorer.paths, explorer.space)
-        self._groups = None if counts is None else Groups.of(explorer, counts)
-        self.lookahead = Lookahead(explorer, bound)
+        counts = path_counts(self._explorer.paths, self._explorer.space)
+        self._groups = None if counts is None else Groups.of(self._explorer, counts)
+        self.lookahead = Lookahead(self._explorer, secret.bound)
         self.reached_ends = False
 
     def result(self) -> AttackResult | None:
@@ -214,17 +204,17 @@ class UniformRank:
         return Shares(first.values, first.seen, first.binary, tuple(ends))
 
     def _request(self, groups: Groups, number: int, stream: int) -> GroupRequest:
-        return GroupRequest(groups, number, f"{self._seed}:{stream}", self._bounds, self._secret)
+        return GroupRequest(groups, number, f"{self._seed}:{stream}", self._secret.bounds, self._secret.path)
 
     def _random_fillings(self, number: int, stream: int, see: Callable[[Visit], object] = lambda visit: None) -> Shares:
         """Make random fillings, whose chances are not known at each node; ``see`` gets each visit."""
-        hits = RandomFillings(self._explorer, self._secret, self._bounds, number)
+        hits = RandomFillings(self._secret, number)
 
         def add(visit: Visit) -> None:
             hits.add(visit)
             see(visit)
 
-        bound = self._explorer.cut(max(self._bounds))
+        bound = self._explorer.cut(self._secret.highest)
         seed = f"{self._seed}:{stream}"
         descend(self._explorer, range(number), seed, add, bound=bound, mixture=RANDOM_FILLINGS)
         return hits.shares()

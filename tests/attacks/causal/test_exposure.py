@@ -140,20 +140,18 @@ def test_fillings_that_all_cost_the_same_all_tie():
 def estimates(number, seed, tokenizer=letters, template="the pin is {digits:3}.", secret="707", mixture=EXPLORING):
     canary = make(template, secret)
     explorer = SearchTree(target_of(tokenizer()), canary.space)
-    path = explorer.paths.path(canary.secret)
-    bound = within(SecretPath(explorer, path).cost)
-    count = count_exactly(explorer, path, bound, 10**6)
-    return draw(explorer, path, bound, number, str(seed), mixture), count.others, explorer
+    ranked = SecretPath(explorer, explorer.paths.path(canary.secret)).ranked()
+    count = count_exactly(ranked, 10**6)
+    return draw(ranked, number, str(seed), mixture), count.others, explorer
 
 
 def learnt(tokenizer):
     """A mixture that goes by what 100 draws taught."""
     canary = make("the pin is {digits:3}.", "707")
     explorer = SearchTree(target_of(tokenizer()), canary.space)
-    path = explorer.paths.path(canary.secret)
-    bound = within(SecretPath(explorer, path).cost)
-    lookahead = Lookahead(explorer, bound)
-    draw(explorer, path, bound, 100, "learn", EXPLORING, lookahead)
+    secret = SecretPath(explorer, explorer.paths.path(canary.secret)).ranked()
+    lookahead = Lookahead(explorer, secret.bound)
+    draw(secret, 100, "learn", EXPLORING, lookahead)
     lookahead.settle()
     return adaptive_mixture(lookahead)
 
@@ -197,10 +195,9 @@ def test_a_filling_that_begins_another_counts_once_for_itself():
     canary = Canary("c", "{v:2}", ("ab", "c"), alphabets={"v": Alphabet("v", tuple(values))})
     assert canary.space.ends_early
     explorer = SearchTree(target_of(letters()), canary.space)
-    path = explorer.paths.path(canary.secret)
-    bound = within(SecretPath(explorer, path).cost)
-    drawn = draw(explorer, path, bound, 6000, "4", EXPLORING)
-    others = count_exactly(explorer, path, bound, 10**6).others
+    secret = SecretPath(explorer, explorer.paths.path(canary.secret)).ranked()
+    drawn = draw(secret, 6000, "4", EXPLORING)
+    others = count_exactly(secret, 10**6).others
     error = drawn.others.std(ddof=1) / math.sqrt(len(drawn.others))
     assert drawn.others.mean() == pytest.approx(others, abs=4 * error)
     assert drawn.others.max() <= drawn.most
@@ -209,12 +206,11 @@ def test_a_filling_that_begins_another_counts_once_for_itself():
 def test_draws_estimate_what_an_exact_count_reads():
     canary = make("the pin is {digits:3}.", "707")
     explorer = SearchTree(target_of(letters()), canary.space)
-    path = explorer.paths.path(canary.secret)
-    bound = within(SecretPath(explorer, path).cost)
+    secret = SecretPath(explorer, explorer.paths.path(canary.secret)).ranked()
     before = explorer.calls
-    count_exactly(explorer, path, bound, 10**6)
+    count_exactly(secret, 10**6)
     read = explorer.calls - before
-    drawn = draw(explorer, path, bound, 4000, "3", EXPLORING).nodes
+    drawn = draw(secret, 4000, "3", EXPLORING).nodes
     assert drawn.mean() - 1 == pytest.approx(read, abs=4 * drawn.std() / math.sqrt(len(drawn)))
 
 
@@ -224,8 +220,7 @@ def test_draws_do_not_depend_on_the_batch():
     for rows in (1, 3, 64):
         explorer = SearchTree(target_of(letters()), canary.space)
         explorer.rows = lambda depth, rows=rows: rows
-        path = explorer.paths.path(canary.secret)
-        drawn = draw(explorer, path, within(SecretPath(explorer, path).cost), 100, "7", EXPLORING)
+        drawn = draw(SecretPath(explorer, explorer.paths.path(canary.secret)).ranked(), 100, "7", EXPLORING)
         assert np.allclose(drawn.others, expected.others, rtol=1e-4)
 
 

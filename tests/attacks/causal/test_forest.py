@@ -14,7 +14,7 @@ from leakage_tasks.attacks.causal.proposals import EXPLORING, adaptive_mixture
 from leakage_tasks.attacks.causal.random_descents import DescentRequest, _descend
 from leakage_tasks.attacks.causal.rank_draws import _DrawRequest, _draws
 from leakage_tasks.attacks.causal.search_tree import SearchTree
-from leakage_tasks.attacks.causal.secret_path import SecretPath, _read_paths
+from leakage_tasks.attacks.causal.secret_path import RankedSecret, SecretPath, _read_paths
 from leakage_tasks.attacks.causal.uniform_draws import GroupRequest, Groups
 from leakage_tasks.canaries import Canary
 from leakage_tasks.targets import CausalTarget
@@ -127,11 +127,10 @@ def test_draws_and_what_they_teach_are_those_of_one_tree():
         return [
             _DrawRequest(
                 DescentRequest(range(20 + n), str(n), bound + 1, adaptive_mixture(ahead)),
-                path,
-                (bound, bound - 1, bound + 1),
+                RankedSecret(tree, path, bound, 1.0),
                 ahead,
             )
-            for n, (bound, path, ahead) in enumerate(zip(bounds, paths, lookaheads, strict=True))
+            for n, (tree, bound, path, ahead) in enumerate(zip(searched, bounds, paths, lookaheads, strict=True))
         ]
 
     joint, single = taught(), taught()

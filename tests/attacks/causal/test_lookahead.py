@@ -18,7 +18,7 @@ from leakage_tasks.attacks.causal.completions import (
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.proposals import EXPLORING, adaptive_mixture
 from leakage_tasks.attacks.causal.rank_draws import draw
-from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import SecretPath
 from tests.attacks.made_up import MODELS, MadeUp, Ranks
 from tests.attacks.visits import visits_of
@@ -27,13 +27,12 @@ from tests.attacks.visits import visits_of
 def taught(target, canary, pilot=200):
     """An explorer, the secret's path, the bound, and a lookahead that saw so many draws without a bound."""
     explorer = SearchTree(target, canary.attack_space)
-    secret = explorer.path_of(canary.secret)
-    bound = within(SecretPath(explorer, secret).cost)
-    lookahead = Lookahead(explorer, bound)
+    secret = SecretPath(explorer, explorer.path_of(canary.secret)).ranked()
+    lookahead = Lookahead(explorer, secret.bound)
     for visit in visits_of(explorer, range(pilot), "teach", mixture=EXPLORING):
         lookahead.learn_from(explorer, visit.nodes, visit.at)
     lookahead.settle()
-    return explorer, secret, bound, lookahead
+    return secret, lookahead
 
 
 @pytest.mark.parametrize("model", ["independent", "Markov"])
@@ -41,8 +40,8 @@ def taught(target, canary, pilot=200):
 def test_where_only_the_last_token_matters_draws_weigh_about_the_same(model, share):
     target = MadeUp(model, 9)
     canary, rank = Ranks(target).near(share * 9 * math.log2(10), "c", np.random.default_rng(0))
-    explorer, secret, bound, lookahead = taught(target, canary)
-    found = draw(explorer, secret, bound, 320, "s", adaptive_mixture(lookahead))
+    secret, lookahead = taught(target, canary)
+    found = draw(secret, 320, "s", adaptive_mixture(lookahead))
     assert found.others.mean() == pytest.approx(rank - 1, rel=0.2)
     # Nine draws in sixteen go by it, and all but those weigh next to nothing.
     assert found.effective > 320 * 9 / 16 * 0.6
@@ -51,9 +50,9 @@ def test_where_only_the_last_token_matters_draws_weigh_about_the_same(model, sha
 def test_what_is_learnt_after_settling_changes_no_draw():
     target = MadeUp("Markov", 6)
     canary, _ = Ranks(target).near(10, "c", np.random.default_rng(0))
-    explorer, secret, bound, lookahead = taught(target, canary)
-    before = draw(explorer, secret, bound, 64, "s", adaptive_mixture(lookahead))
-    after = draw(explorer, secret, bound, 64, "s", adaptive_mixture(lookahead), lookahead)
+    secret, lookahead = taught(target, canary)
+    before = draw(secret, 64, "s", adaptive_mixture(lookahead))
+    after = draw(secret, 64, "s", adaptive_mixture(lookahead), lookahead)
     assert np.array_equal(before.others, after.others)
 
 
@@ -85,7 +84,8 @@ def test_ranks_by_dynamic_programming_are_those_of_brute_force(model):
 def test_a_mixture_gives_each_proposal_its_own_chances():
     target = MadeUp("Markov", 4)
     canary, _ = Ranks(target).near(6, "c", np.random.default_rng(0))
-    explorer, _, bound, lookahead = taught(target, canary)
+    secret, lookahead = taught(target, canary)
+    explorer, bound = secret.explorer, secret.bound
     mixture = adaptive_mixture(lookahead)
     for visit in visits_of(explorer, range(40), "s", bound=bound, mixture=mixture):
         for number, proposal in enumerate(mixture.proposals):
@@ -96,7 +96,8 @@ def test_a_mixture_gives_each_proposal_its_own_chances():
 def test_nodes_that_are_learned_from_in_two_parts_or_in_one_give_the_same_expectations():
     target = MadeUp("Markov", 5)
     canary, _ = Ranks(target).near(8, "c", np.random.default_rng(0))
-    explorer, _, bound, whole = taught(target, canary, pilot=60)
+    secret, whole = taught(target, canary, pilot=60)
+    explorer, bound = secret.explorer, secret.bound
     halves = Lookahead(explorer, bound)
     for visit in visits_of(explorer, range(60), "teach", mixture=EXPLORING):
         observed = halves.observed(visit.nodes, explorer.children(visit.nodes))

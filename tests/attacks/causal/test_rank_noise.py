@@ -10,7 +10,7 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.proposals import model_mixture
 from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw, interval_of
-from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.causal.thinned_tree import thinned_count
 from leakage_tasks.attacks.coarse import coarsened
@@ -68,13 +68,12 @@ def test_in_float32_an_exact_rank_has_no_interval():
 def explored(secret="707"):
     canary = Canary("c", TEMPLATE, tuple(secret))
     explorer = SearchTree(target(), canary.space)
-    path = explorer.path_of(canary.secret)
-    return canary, explorer, path, within(SecretPath(explorer, path).cost)
+    return canary, SecretPath(explorer, explorer.path_of(canary.secret)).ranked(0.8)
 
 
 def test_draws_of_a_secret_a_margin_lower_and_higher_are_unbiased():
-    canary, explorer, path, bound = explored()
-    made = draw(explorer, path, bound, 6000, "0", model_mixture(), margin=0.8)
+    canary, secret = explored()
+    made = draw(secret, 6000, "0", model_mixture())
     low, rank, high = counts(canary, 0.8)
     fewest, most = (end.others.mean() for end in made.ends)
     assert (1 + made.others.mean(), 1 + fewest, 1 + most) == pytest.approx((rank, low, high), rel=0.1)
@@ -87,8 +86,8 @@ def test_a_secret_that_no_draw_costs_a_margin_less_than_may_rank_first():
 
 
 def test_a_thinned_tree_counts_at_both_ends():
-    canary, explorer, path, bound = explored()
-    made = [thinned_count(explorer, path, bound, Lookahead(explorer, bound), 900, str(n), 0.8) for n in range(40)]
+    canary, secret = explored()
+    made = [thinned_count(secret, Lookahead(secret.explorer, secret.bound), 900, str(n)) for n in range(40)]
     low, rank, high = counts(canary, 0.8)
     found = [
         np.mean([1 + part.others.mean() for part in parts])

@@ -15,7 +15,7 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.rank_draws import RankDraws
 from leakage_tasks.attacks.causal.rank_estimate import RankEstimate
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
-from leakage_tasks.attacks.causal.secret_path import SecretPath
+from leakage_tasks.attacks.causal.secret_path import RankedSecret, SecretPath
 from leakage_tasks.attacks.causal.thinned_tree import ThinnedCount, thin, thinned_count
 from leakage_tasks.canaries import Canary
 from tests.attacks.made_up import DIGITS, UNIT, MadeUp
@@ -92,9 +92,8 @@ def counted(number: str, seed: str, calls: int = BUDGET, rows: int | None = None
     explorer = SearchTree(HalfKnown(), canary(number).attack_space)
     if rows is not None:
         explorer.rows = lambda depth: rows  # type: ignore[method-assign]
-    secret = explorer.path_of(tuple(number))
-    bound = within(SecretPath(explorer, secret).cost)
-    found = thinned_count(explorer, secret, bound, Lookahead(explorer, bound), calls, seed)
+    secret = SecretPath(explorer, explorer.path_of(tuple(number))).ranked()
+    found = thinned_count(secret, Lookahead(explorer, secret.bound), calls, seed)
     assert found is not None
     assert explorer.calls <= calls + LENGTH + 1
     return found
@@ -122,7 +121,8 @@ def test_the_batch_changes_nothing(rows: int) -> None:
 
 def test_too_few_calls_count_nothing() -> None:
     explorer = SearchTree(HalfKnown(), canary(KNOWN).attack_space)
-    assert thinned_count(explorer, explorer.path_of(tuple(KNOWN)), 20.0, Lookahead(explorer, 20.0), 60, "0") is None
+    secret = RankedSecret(explorer, explorer.path_of(tuple(KNOWN)), 20.0)
+    assert thinned_count(secret, Lookahead(explorer, 20.0), 60, "0") is None
 
 
 def estimated(number: str, seed: int) -> Finding:
@@ -145,8 +145,8 @@ def test_what_a_model_half_knows_is_estimated_rather_than_bounded() -> None:
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_where_no_draw_meets_anything_the_tree_is_thinned() -> None:
     explorer = SearchTree(HalfKnown(), canary("314158").attack_space)
-    secret = explorer.path_of(tuple("314158"))
-    estimate = RankEstimate(explorer, secret, within(SecretPath(explorer, secret).cost), "0", BUDGET, 0.25)
+    secret = SecretPath(explorer, explorer.path_of(tuple("314158"))).ranked()
+    estimate = RankEstimate(secret, "0", BUDGET, 0.25)
     nothing = RankDraws(np.zeros(64), np.ones(64), 0, 1e6)
     estimate.drawn = lambda *_: nothing  # type: ignore[method-assign]
     found = estimate.result()
@@ -158,8 +158,8 @@ def test_where_no_draw_meets_anything_the_tree_is_thinned() -> None:
 def test_a_large_budget_is_spent_where_a_part_of_it_is_not_enough(precision: float, spent: tuple[int, int]) -> None:
     number = "314999"
     explorer = SearchTree(HalfKnown(), canary(number).attack_space)
-    secret = explorer.path_of(tuple(number))
-    estimate = RankEstimate(explorer, secret, within(SecretPath(explorer, secret).cost), "0", 60_000, precision)
+    secret = SecretPath(explorer, explorer.path_of(tuple(number))).ranked()
+    estimate = RankEstimate(secret, "0", 60_000, precision)
     estimate.drawn = lambda *_: RankDraws(np.zeros(64), np.ones(64), 0, 1e6)  # type: ignore[method-assign]
     found = estimate.result()
     assert found is not None

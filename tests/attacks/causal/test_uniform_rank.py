@@ -16,7 +16,7 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.rank_draws import LEVELS
 from leakage_tasks.attacks.causal.rank_estimate import LEVEL_WITHOUT_PILOTS, WITHOUT_PILOTS, RankEstimate
-from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.causal.uniform_draws import GROUP, GroupDraws, GroupRequest, Groups, read_groups
 from leakage_tasks.attacks.causal.uniform_rank import LEVEL, LOOKS, UniformRank
@@ -30,20 +30,20 @@ from tests.oracles import letters, merging, tiny_gpt2
 def searched(template, secret, tokenizer=letters):
     canary = Canary("c", template, tuple(secret))
     explorer = SearchTree(CausalTarget(tiny_gpt2(tokenizer()), tokenizer()), canary.space)
-    path = explorer.path_of(canary.secret)
-    return explorer, path, within(SecretPath(explorer, path).cost)
+    return SecretPath(explorer, explorer.path_of(canary.secret)).ranked()
 
 
 @pytest.mark.parametrize("template", ["the pin is {digits:3}", "the pin is {digits:3}.", "the pin is {digits:2}. it"])
 @pytest.mark.parametrize("taught", [0, 6])
 def test_estimates_are_unbiased_with_any_prediction(template, taught):
-    explorer, path, bound = searched(template, "70" if "2" in template else "707")
-    others = count_exactly(explorer, path, bound, 10**6).others
+    secret = searched(template, "70" if "2" in template else "707")
+    others, explorer = count_exactly(secret, 10**6).others, secret.explorer
     counts = path_counts(explorer.paths, explorer.space)
-    groups, lookahead = Groups.of(explorer, counts), Lookahead(explorer, bound)
+    groups, lookahead = Groups.of(explorer, counts), Lookahead(explorer, secret.bound)
     if taught:
-        lookahead = learned_draws(explorer, GroupRequest(groups, taught, "learn", (bound,), path), lookahead).lookahead
-    request = GroupRequest(groups, 3000, "draw", (bound,), path, lookahead if taught else None)
+        request = GroupRequest(groups, taught, "learn", secret.bounds, secret.path)
+        lookahead = learned_draws(explorer, request, lookahead).lookahead
+    request = GroupRequest(groups, 3000, "draw", secret.bounds, secret.path, lookahead if taught else None)
     drawn = learned_draws(explorer, request, lookahead)
     (values,), (seen,) = drawn.values, drawn.seen
     error = values.std(ddof=1) / math.sqrt(3000)
@@ -56,12 +56,13 @@ def test_steered_draws_do_not_depend_on_first_draws_of_other_canaries():
 
     def draws(secret: str, is_steered: bool) -> LearnedDraws:
         explorer = SearchTree(target, Canary("c", "the pin is {digits:3}.", tuple(secret)).space)
-        path = explorer.path_of(tuple(secret))
-        bound = within(SecretPath(explorer, path).cost)
-        groups, lookahead = Groups.of(explorer, path_counts(explorer.paths, explorer.space)), Lookahead(explorer, bound)
-        first = learned_draws(explorer, GroupRequest(groups, 8, "learn", (bound,), path), lookahead)
+        known = SecretPath(explorer, explorer.path_of(tuple(secret))).ranked()
+        groups = Groups.of(explorer, path_counts(explorer.paths, explorer.space))
+        learning = GroupRequest(groups, 8, "learn", known.bounds, known.path)
+        first = learned_draws(explorer, learning, Lookahead(explorer, known.bound))
         steering = first.lookahead if is_steered else None
-        return learned_draws(explorer, GroupRequest(groups, 8, "draw", (bound,), path, steering), first.lookahead)
+        request = GroupRequest(groups, 8, "draw", known.bounds, known.path, steering)
+        return learned_draws(explorer, request, first.lookahead)
 
     attacks = [partial(draws, "707", True), partial(draws, "120", False)]
     together = {done.number: done.result.values for done in run_concurrently(attacks)}
@@ -70,7 +71,7 @@ def test_steered_draws_do_not_depend_on_first_draws_of_other_canaries():
 
 
 def test_the_draws_of_a_group_share_a_beginning_and_one_reads_the_rest():
-    explorer, _, _ = searched("the pin is {digits:2}. it", "70")
+    explorer = searched("the pin is {digits:2}. it", "70").explorer
     groups = Groups.of(explorer, path_counts(explorer.paths, explorer.space))
     before = explorer.calls
     read_groups(Forest([explorer]), GroupDraws([GroupRequest(groups, 1, "0")]), lambda visit: None)
@@ -99,10 +100,10 @@ def test_the_intervals_at_all_evaluations_hold_together(evaluations):
 def test_the_interval_holds_the_exact_rank(tokenizer):
     held = []
     for secret in ("707", "120", "999"):
-        explorer, path, bound = searched("the pin is {digits:3}.", secret, tokenizer)
-        rank = 1 + count_exactly(explorer, path, bound, 10**6).others
+        known = searched("the pin is {digits:3}.", secret, tokenizer)
+        rank = 1 + count_exactly(known, 10**6).others
         for seed in range(12):
-            ranked = UniformRank(explorer, path, bound, str(seed), 10**6, 0.5).result()
+            ranked = UniformRank(known, str(seed), 10**6, 0.5).result()
             held += [] if ranked is None else [ranked["rank_low"] <= rank <= ranked["rank_high"]]
     assert len(held) >= 12
     assert stats.binomtest(sum(held), len(held), 0.95, alternative="less").pvalue > 0.01
@@ -114,9 +115,8 @@ def test_a_small_share_that_no_draw_shows_is_not_estimated_by_its_prediction(mod
     for log2_rank in (2, 8, 14, 20, 23):
         canary, _ = Ranks(target).near(log2_rank, f"c{log2_rank}", stream)
         explorer = SearchTree(target, canary.attack_space)
-        path = explorer.path_of(canary.secret)
-        bound = within(SecretPath(explorer, path).cost)
-        assert UniformRank(explorer, path, bound, "0", 10**6, 0.5).result() is None
+        secret = SecretPath(explorer, explorer.path_of(canary.secret)).ranked()
+        assert UniformRank(secret, "0", 10**6, 0.5).result() is None
 
 
 def taught(log2_rank: float, room: int, precision: float) -> tuple[SearchTree, RankEstimate, int]:
@@ -124,12 +124,11 @@ def taught(log2_rank: float, room: int, precision: float) -> tuple[SearchTree, R
     target = MadeUp("Markov", 9)
     canary, rank = Ranks(target).near(log2_rank, "c", np.random.default_rng(4))
     explorer = SearchTree(target, canary.attack_space)
-    path = explorer.path_of(canary.secret)
-    bound = within(SecretPath(explorer, path).cost)
-    uniform = UniformRank(explorer, path, bound, "0", 10**6, precision)
+    secret = SecretPath(explorer, explorer.path_of(canary.secret)).ranked()
+    uniform = UniformRank(secret, "0", 10**6, precision)
     assert uniform.result() is None
     lookahead, budget = uniform.lookahead, explorer.calls + room
-    return explorer, RankEstimate(explorer, path, bound, "0", budget, precision, lookahead=lookahead), rank
+    return explorer, RankEstimate(secret, "0", budget, precision, lookahead), rank
 
 
 def test_draws_without_pilots_end_where_the_budget_does_not_pay_for_enough():
