@@ -20,7 +20,7 @@ from hypothesis import settings
 
 import tests.quick_start.sitecustomize  # noqa: F401
 
-pytest_plugins = ("tests.small_models", "tests.warm.python")
+pytest_plugins = ("tests.page_parts", "tests.small_models", "tests.warm.python")
 ROOT = Path(__file__).resolve().parent.parent
 PATHS = f"{ROOT / 'tests' / 'quick_start'}{os.pathsep}{ROOT}"
 """The ``PYTHONPATH`` of processes that run the harness: see :mod:`tests.quick_start.sitecustomize`."""

@@ -21,6 +21,7 @@ WRITING = [
 ]
 # A card that says the same already is not written.
 AGAIN = {"card": "--name other"}
+pytestmark = pytest.mark.usefixtures("kept_page_parts")
 EACH = pytest.mark.parametrize("command", WRITING, ids=lambda command: command.name)
 
 

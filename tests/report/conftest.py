@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from leakage_tasks.report.page import page
-from tests.pictures import pictures_drawn_once as pictures_drawn_once
 from tests.report.browsing import Shown, chromium, opened
 from tests.report.pages import board, canary, pair, usual_canaries, write_run
 
@@ -16,8 +15,8 @@ MODELS = (("a", 0.9, 0.61), ("b", 0.2, 0.55), ("c", 0.6, 0.605), ("d", 0.7, None
 
 
 @pytest.fixture(autouse=True, scope="module")
-def pictures(pictures_drawn_once: None) -> None:
-    """Every page of these tests."""
+def parts(kept_page_parts: None) -> None:
+    """Make the parts of all pages of these tests once."""
 
 
 @pytest.fixture(scope="module")

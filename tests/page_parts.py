@@ -1,31 +1,36 @@
-"""Pictures of pages drawn once: half of the time of a page with figures goes into Matplotlib's layout."""
+"""Parts of pages made once: most of the time of a page goes into Matplotlib's layout and into compiling templates."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+import jinja2
 import pytest
 
-from leakage_tasks.report.page import spreads, views
+from leakage_tasks.report.page import documents, spreads, views
 from leakage_tasks.report.plots.style import data_uri
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+DRAWING = ((documents, "draw_documents"), (spreads, "draw_repetitions"), (views, "draw_trade"))
+TEMPLATES = {name: cache(getattr(jinja2, name)) for name in ("Environment", "PackageLoader")}
 DRAWN: dict[bytes, str] = {}
 """Pictures by the function that draws them and what it draws."""
 
 
 @pytest.fixture(scope="module")
-def pictures_drawn_once() -> Iterator[None]:
+def kept_page_parts() -> Iterator[None]:
     """Let pages show the first picture of equal content again; tests of the plots show that it would be the same."""
     with pytest.MonkeyPatch.context() as patched:
-        for module, name in ((spreads, "draw_repetitions"), (views, "draw_trade")):
+        for module, name in DRAWING:
             patched.setattr(module, name, partial(partial, getattr(module, name)))
             patched.setattr(module, "data_uri", _drawn)
+        for name, made in TEMPLATES.items():
+            patched.setattr(jinja2, name, made)
         yield
 
 
