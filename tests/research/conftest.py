@@ -1,13 +1,27 @@
-"""The toy study, registered alone."""
+"""The toy study, registered alone; equal corpora of pairs."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.research.framework import registry
 from leakage_tasks.research.framework.registry import Study
+from leakage_tasks.research.victims import pair_corpus, pair_lm
 from tests.research.toy import Toy, make_study
+
+OWN_PAIRS = cache(pair_corpus.own_pairs)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def corpora() -> Iterator[None]:
+    """Make the corpus of equal recipes once: to learn its vocabulary takes most of a second."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pair_lm, "own_pairs", OWN_PAIRS)
+        yield
 
 
 @pytest.fixture

@@ -37,10 +37,12 @@ def wait_for(path: Path) -> None:
 
 
 def meet(config: Config, shared: Path) -> Result:
-    """Ends only while another trial runs too."""
+    """Ends only while another trial runs too; says if a bar would be shown."""
+    from tqdm import tqdm
+
     (shared / f"here-{config['seed']}").touch()
     wait_for(shared / f"here-{1 - config['seed']}")
-    return {"process": os.getpid()}
+    return {"process": os.getpid(), "silent": tqdm([]).disable}
 
 
 def stop_second(config: Config, shared: Path) -> Result:
@@ -102,19 +104,14 @@ def gone(process: int) -> None:
     raise TimeoutError(process)
 
 
-def bars(config: Config, shared: Path) -> Result:
-    from tqdm import tqdm
-
-    return {"silent": tqdm([]).disable}
-
-
 def with_run(study: Study, run: Callable[[Config, Path], Result]) -> Study:
     return replace(study, run=run)
 
 
-def test_they_run_at_once(study: Study, tmp_path: Path) -> None:
+def test_they_run_at_once_and_bars_are_silent(study: Study, tmp_path: Path) -> None:
     trials = list(run_trials(TrialStore(tmp_path), with_run(study, meet), PAIR, 2))
     assert len({trial.result["process"] for trial in trials} - {os.getpid()}) == 2
+    assert all(trial.result["silent"] for trial in trials)
 
 
 def test_the_report_is_that_of_one_process(study: Study, tmp_path: Path) -> None:
@@ -129,11 +126,6 @@ def test_studies_of_one_paper_share_trials_afresh(study: Study, toy: Toy, tmp_pa
     studies = [study, make_study(toy, "coins/table-2")]
     runs = list(run_studies(studies, SMOKE, tmp_path, fresh=True, progress=False, jobs=2))
     assert [(done.ran, done.reused) for done in runs] == [(6, 0), (0, 6)]
-
-
-def test_bars_are_silent(study: Study, tmp_path: Path) -> None:
-    trials = run_trials(TrialStore(tmp_path), with_run(study, bars), PAIR, 2)
-    assert [trial.result for trial in trials] == [{"silent": True}] * 2
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from leakage_tasks.training.callback.hidden_trainer import attached_when_trainin
 from tests.training.callback.training_runs import Listener, looks, manifest, model, trainer_of, watched
 
 
-def run_exp(folder: Path, *callbacks: object) -> Trainer:
+def run_exp(folder: Path, *callbacks: object, **arguments: object) -> Trainer:
     """A program that makes its own trainer and takes callbacks, as LLaMA-Factory's function of that name."""
-    trainer = trainer_of(folder, model(), callbacks=callbacks)
+    trainer = trainer_of(folder, model(), callbacks=callbacks, **arguments)
     trainer.train()
     return trainer
 
@@ -33,7 +33,7 @@ def test_the_log_is_that_of_a_callback_attached_by_hand(tmp_path: Path) -> None:
 
 def test_a_second_trainer_is_not_watched(tmp_path: Path) -> None:
     with attached_when_training(ExposureCallback(manifest(tmp_path), share=None)) as callback:
-        trainers = [run_exp(tmp_path), run_exp(tmp_path)]
+        trainers = [run_exp(tmp_path, max_steps=1), run_exp(tmp_path, max_steps=1)]
     assert [callback in trainer.callback_handler.callbacks for trainer in trainers] == [True, False]
 
 
