@@ -115,8 +115,8 @@ def drawn(monkeypatch):
 
 @pytest.mark.parametrize("number", [70, *(pytest.param(each, marks=pytest.mark.slow) for each in (1, 64, PAIRS - 1))])
 def test_pairs(data, tmp_path, monkeypatch, drawn, number):
-    whole = outcome(extract(model(), data, samples=5, guesses=str(tmp_path / "whole.csv")))
-    kept = {"samples": 5, "resume": str(tmp_path / "kept"), "guesses": str(tmp_path / "again.csv")}
+    whole = outcome(extract(model(), data, samples=5, rows=None, guesses=str(tmp_path / "whole.csv")))
+    kept = {"samples": 5, "rows": None, "resume": str(tmp_path / "kept"), "guesses": str(tmp_path / "again.csv")}
     with monkeypatch.context() as patched:
         killed_after(patched, number)
         with pytest.raises(Killed):

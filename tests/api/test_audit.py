@@ -23,6 +23,7 @@ from tests.encoders import digits_wordpiece, save_base
 from tests.oracles import letters, tiny_gpt2
 from tests.tasks.test_canary_tasks import evaluate
 
+pytestmark = pytest.mark.usefixtures("kept_page_parts")
 CANARIES = make_canaries("the pin of {unique} is {digits:2}.", 3, controls=3, seed=1)
 
 

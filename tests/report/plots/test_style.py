@@ -20,12 +20,12 @@ from tests.conftest import ROOT
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def figure(name: str = "one"):
+def figure(*names: str):
     made = new_figure(5, 3)
     axes = made.add_subplot()
     line = axes.plot([1, 2], [3, 4], marker="o")[0]
     axes.fill_between([1, 2], [0, 1], [2, 3], hatch="//")
-    legend_below(made, [(line, plain(name))])
+    legend_below(made, [(line, plain(name)) for name in names or ("one",)])
     return made
 
 
@@ -54,11 +54,11 @@ def test_an_svg_keeps_letters_as_letters_and_no_date(tmp_path):
     assert "<dc:date>" not in path.read_text()
 
 
-@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "$\\frac{1}{0}$", "a$b", "_hidden", "&amp;", "名前"])
-def test_names_are_shown_as_they_are(tmp_path, name):
-    path = save(figure(name), tmp_path / "plot.svg")
-    assert name in [word.lstrip("\N{ZERO WIDTH SPACE}") for word in words(path)]
-    save(figure(name), tmp_path / "plot.png")
+def test_names_are_shown_as_they_are(tmp_path):
+    names = ["<script>alert(1)</script>", "$\\frac{1}{0}$", "a$b", "_hidden", "&amp;", "名前"]
+    path = save(figure(*names), tmp_path / "plot.svg")
+    assert set(names) <= {word.lstrip("\N{ZERO WIDTH SPACE}") for word in words(path)}
+    save(figure(*names), tmp_path / "plot.png")
 
 
 def test_control_characters_and_endless_names_do_not_get_into_a_picture(tmp_path):

@@ -54,6 +54,12 @@ def run(folder: Path, members: Texts, nonmembers: Texts) -> dict[str, Any]:
     return evaluate(hf(letters(), learnt()), folder, attacks="loss:zlib:min-k")
 
 
+@pytest.fixture(scope="module")
+def shifted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The results on texts of which the model has learnt none, and whose years tell members from the others."""
+    return run(tmp_path_factory.mktemp("shifted"), dated(1), dated(2, 2015))
+
+
 def verdict(results: dict[str, Any]) -> Verdict:
     declared = results["configs"][TASK]["leakage"]
     values = {name: value for name, value in rows(results).items() if value != "N/A"}
@@ -63,17 +69,16 @@ def verdict(results: dict[str, Any]) -> Verdict:
 
 
 @pytest.mark.slow
-def test_a_date_shift_that_every_attack_recognizes_is_refused(tmp_path: Path) -> None:
+def test_a_date_shift_that_every_attack_recognizes_is_refused(shifted: dict[str, Any]) -> None:
     """The model has learnt other sentences of the members' years, and none of the members."""
-    results = run(tmp_path, dated(1), dated(2, 2015))
     for found in ("auc_loss", "auc_zlib", "auc_min_k"):
-        assert rows(results)[found] > 0.9
-    assert rows(results)["membership_auc_ci_low"] > 0.7
-    told = verdict(results)
+        assert rows(shifted)[found] > 0.9
+    assert rows(shifted)["membership_auc_ci_low"] > 0.7
+    told = verdict(shifted)
     assert told.short == "inconclusive"
     assert told.because.startswith("the texts differ without the model")
-    assert results["configs"][TASK]["leakage"]["hidden_metrics"]["conclusive"] == 0
-    assert results["configs"][TASK]["task_alias"].endswith(": inconclusive)")
+    assert shifted["configs"][TASK]["leakage"]["hidden_metrics"]["conclusive"] == 0
+    assert shifted["configs"][TASK]["task_alias"].endswith(": inconclusive)")
 
 
 def test_members_that_the_model_has_learnt_are_shown(tmp_path: Path) -> None:
@@ -90,15 +95,14 @@ def test_a_model_that_has_seen_neither_is_not_above_chance(tmp_path: Path) -> No
     assert rows(results)["dataset_p"] > 0.05
 
 
-def test_blind_scores_are_in_the_samples_and_the_texts_are_not(tmp_path: Path) -> None:
-    results = run(tmp_path, dated(1), dated(2, 2015))
+def test_blind_scores_are_in_the_samples_and_the_texts_are_not(shifted: dict[str, Any]) -> None:
     texts, members = [*dated(1), *dated(2, 2015)], [True] * NUMBER + [False] * NUMBER
     expected = blind_scores(texts, members)
-    for finding in findings(results):
+    for finding in findings(shifted):
         place = finding.text if finding.member else NUMBER - 1 - finding.text
         assert finding.blind == {name: expected[name][place] for name in BASELINES}
     assert roc_auc_score(members, expected["dates"]) > 0.95
-    logged = json.dumps(results["samples"])
+    logged = json.dumps(shifted["samples"])
     assert not any(word in logged for word in ("house", "cats"))
 
 

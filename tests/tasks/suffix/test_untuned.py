@@ -110,7 +110,7 @@ def test_a_merged_model_beside_its_base_by_name_gives_the_same(data: Any, base: 
 def test_without_adapter_and_name_there_are_no_such_rows(data: Any) -> None:  # noqa: F811
     prompt = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
     for model in (tiny_gpt2(merging()), get_peft_model(copy.deepcopy(tiny_gpt2(merging())), prompt).eval()):
-        row, findings, _ = run(model, data)
+        row, findings, _ = run(model, data, samples=3)
         assert not [name for name in row if "base" in name or "added" in name]
         assert findings[0].views["none"].base_own_bits is None
     assert "prompt" in findings[0].access
