@@ -6,6 +6,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,8 +23,13 @@ PAGES = [
 PARSER = MarkdownIt("commonmark").enable("table")
 
 
+@cache
+def parsed(page: Path) -> list[Token]:
+    return PARSER.parse(page.read_text(encoding="utf-8"))
+
+
 def tokens(page: Path) -> Iterator[Token]:
-    for token in PARSER.parse(page.read_text(encoding="utf-8")):
+    for token in parsed(page):
         yield token
         yield from token.children or ()
 
@@ -35,10 +41,8 @@ def links(page: Path) -> list[str]:
 
 def anchors(page: Path) -> set[str]:
     """Return the headings of ``page`` that have an equal anchor on the site and on GitHub and GitLab."""
-    parsed = PARSER.parse(page.read_text(encoding="utf-8"))
-    headings = (
-        after.children or [] for token, after in zip(parsed, parsed[1:], strict=False) if token.type == "heading_open"
-    )
+    pairs = zip(parsed(page), parsed(page)[1:], strict=False)
+    headings = (after.children or [] for token, after in pairs if token.type == "heading_open")
     texts = ["".join(child.content for child in children) for children in headings]
     return {site_anchor(text) for text in texts if site_anchor(text) == repository_anchor(text)}
 

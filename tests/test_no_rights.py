@@ -26,6 +26,8 @@ COMMANDS = {
     "report": "report {0}/results_" + STAMP + ".json -o {1}/report.html",
     "card": "card {0}/results_" + STAMP + ".json --card {1}/README.md",
 }
+TRIED: set[str] = set()
+"""Commands that this process has run, and has therefore loaded what they are made of."""
 EACH = pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 
 
@@ -53,7 +55,9 @@ def restricted(leakage: Leakage, folder: Path) -> Restricted:
 
     def run(command: str, path: Path, mode: int) -> tuple[int, list[str]]:
         # Whoever it is run by next may have no right to read what Python is made of.
-        assert leakage(*command.format(folder / "in", folder / "tried").split())[0] == 0
+        if command not in TRIED:
+            assert leakage(*command.format(folder / "in", folder / "tried").split())[0] == 0
+            TRIED.add(command)
         path.chmod(mode)
         with (folder / "said").open("w+") as said:
             child = os.fork()
