@@ -1,6 +1,7 @@
 """``known=``: one model before attackers who know more or less of the template."""
 
 import statistics
+from functools import cache
 
 import pytest
 from lm_eval.models.huggingface import HFLM
@@ -20,25 +21,28 @@ CANARIES = [
 ]
 
 
-@pytest.fixture
-def manifest(tmp_path):
-    write_manifest(CANARIES, tmp_path / "c.jsonl")
-    return str(tmp_path / "c.jsonl")
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory):
+    path = tmp_path_factory.mktemp("known") / "c.jsonl"
+    write_manifest(CANARIES, path)
+    return str(path)
 
 
-def logged(names, metadata):
+@cache
+def logged(manifest, **known):
+    """Findings by task and canary, and the results."""
     lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=4)
-    results = evaluate(lm, names, metadata)
+    results = evaluate(lm, BOTH, {"canaries": manifest, **known})
     found = {
         name: {sample["doc"]["id"]: finding_from_json(sample["resps"][0][0]) for sample in results["samples"][name]}
-        for name in names
+        for name in BOTH
     }
     return found, results
 
 
 @pytest.mark.parametrize("known", TEXTS)
 def test_every_canary_is_attacked_with_as_much_as_the_option_says(manifest, known):
-    found, _ = logged(BOTH, {"canaries": manifest, "known": known})
+    found, _ = logged(manifest, known=known)
     for canary in CANARIES:
         seen = Canary(canary.id, TEXTS[known], canary.secret)
         rank, costs = brute_rank(tiny_gpt2(letters()), letters(), seen)
@@ -53,14 +57,14 @@ def test_every_canary_is_attacked_with_as_much_as_the_option_says(manifest, know
 
 
 def test_a_text_that_starts_with_the_slot_is_scored_after_the_prefix_token_alone(manifest):
-    found, _ = logged(BOTH[:1], {"canaries": manifest, "known": "none"})
+    found, _ = logged(manifest, known="none")
     cost = direct_costs(tiny_gpt2(letters()), letters(), ["42"])[0]
     assert found["canary_exposure"]["planted"].log_perplexity == pytest.approx(cost, abs=1e-3)
 
 
 def test_the_secret_stays_that_of_the_manifest_and_so_does_its_hash(manifest):
-    found, results = logged(BOTH[:1], {"canaries": manifest, "known": "none"})
-    usual, as_usual = logged(BOTH[:1], {"canaries": manifest})
+    found, results = logged(manifest, known="none")
+    usual, as_usual = logged(manifest)
     assert {each.manifest for each in found["canary_exposure"].values()} == {
         each.manifest for each in usual["canary_exposure"].values()
     }
@@ -70,7 +74,7 @@ def test_the_secret_stays_that_of_the_manifest_and_so_does_its_hash(manifest):
 
 
 def test_the_template_asked_is_the_one_logged(manifest):
-    _, results = logged(BOTH[:1], {"canaries": manifest, "known": "after"})
+    _, results = logged(manifest, known="after")
     asked = {sample["doc"]["id"]: sample["arguments"][0][0] for sample in results["samples"]["canary_exposure"]}
     assert asked == {"planted": TEXTS["after"], "control": TEXTS["after"], "natural": "•"}
 
