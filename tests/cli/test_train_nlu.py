@@ -112,7 +112,7 @@ def test_with_dp_sgd_the_promise_is_told_for_the_copies_in_the_training_rows(
     planted = Utterance(("my", "pin", "is", "4", "7"), ("O",) * 5, "call")
     write_folder([*made(24), *[planted] * copies], tmp_path / "data")
     asked = ("--noise-multiplier", 2, "--delta", 1e-3, "--canaries", given / "canaries.jsonl")
-    code, out, _ = leakage("train-nlu", tmp_path / "data", "-o", tmp_path / "tagger", *asked, *SMALL)
+    code, out, _ = leakage("train-nlu", tmp_path / "data", "-o", tmp_path / "tagger", *asked, *SMALL, "--epochs", 1)
     assert code == 0
     told = re.fullmatch(r"ε = [\d.]+ for one row(?:, [\d.∞]+( for .*))? at δ = 0\.001", out.splitlines()[-1])
     assert (told[1] or "") == for_canaries

@@ -210,9 +210,9 @@ def test_an_unknown_word_that_the_rows_hold_is_learnt():
 
 
 def test_validation_rows_that_cannot_be_priced_are_left_out_of_the_loss_with_a_warning(run, caplog):
-    found = trained(replace(SMALL, epochs=6), checks=[*CHECKS, STRANGE])
-    assert found.history[-1].validation == pytest.approx(run.history[-1].validation, rel=1e-5)
-    assert found.history[-1].intent_accuracy == pytest.approx(run.history[-1].intent_accuracy * 30 / 31)
+    found, usual = trained(replace(SMALL, epochs=2), checks=[*CHECKS, STRANGE]).history[-1], run.history[1]
+    assert found.validation == pytest.approx(usual.validation, rel=1e-5)
+    assert found.intent_accuracy == pytest.approx(usual.intent_accuracy * 30 / 31)
     (record,) = caplog.records
     assert record.getMessage().startswith("1 of 31 validation utterances")
     assert "number 31, has intent 'music'" in record.getMessage()
