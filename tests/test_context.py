@@ -3,13 +3,12 @@
 import pytest
 from lm_eval.models.huggingface import HFLM
 
-from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
 from tests.oracles import brute_rank, letters, tiny_gpt2
 from tests.targets.causal.test_in_context import expected
-from tests.tasks.test_canary_tasks import BOTH, evaluate
+from tests.tasks.test_canary_tasks import BOTH, evaluate, findings_of
 
 CANARIES = make_canaries("pin {unique} is {digits:2}", 2, controls=2)
 
@@ -23,11 +22,7 @@ def manifest(tmp_path):
 def logged(manifest, names=tuple(BOTH), **options):
     lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=16)
     results = evaluate(lm, list(names), {"canaries": manifest, **options})
-    found = {
-        name: {sample["doc"]["id"]: finding_from_json(sample["resps"][0][0]) for sample in results["samples"][name]}
-        for name in names
-    }
-    return found, {name: results["configs"][name]["leakage"]["protocol"] for name in names}
+    return findings_of(results), {name: results["configs"][name]["leakage"]["protocol"] for name in names}
 
 
 def test_it_stands_around_planted_canaries_and_controls_in_both_tasks(manifest):

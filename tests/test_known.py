@@ -6,12 +6,11 @@ from functools import cache
 import pytest
 from lm_eval.models.huggingface import HFLM
 
-from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.tasks.canary_tasks import CanaryExposure
 from tests.oracles import brute_rank, direct_costs, letters, tiny_gpt2
-from tests.tasks.test_canary_tasks import BOTH, evaluate
+from tests.tasks.test_canary_tasks import BOTH, evaluate, findings_of
 
 TEXTS = {"all": "the {digits:2} ab.", "before": "the {digits:2}", "after": "{digits:2} ab.", "none": "{digits:2}"}
 CANARIES = [
@@ -33,11 +32,7 @@ def logged(manifest, **known):
     """Findings by task and canary, and the results."""
     lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=4)
     results = evaluate(lm, BOTH, {"canaries": manifest, **known})
-    found = {
-        name: {sample["doc"]["id"]: finding_from_json(sample["resps"][0][0]) for sample in results["samples"][name]}
-        for name in BOTH
-    }
-    return found, results
+    return findings_of(results), results
 
 
 @pytest.mark.parametrize("known", TEXTS)

@@ -51,6 +51,14 @@ def evaluate(lm, names, metadata=None, **settings):
     return evaluate_tasks(lm, names, metadata or {}, **settings)
 
 
+def findings_of(results):
+    """Findings by task and canary."""
+    return {
+        task: {sample["doc"]["id"]: finding_from_json(sample["resps"][0][0]) for sample in samples}
+        for task, samples in results["samples"].items()
+    }
+
+
 def test_results_are_those_of_brute_force(runs, manifest):
     canaries, results = manifest[1], runs["all"]
     ranks = {canary.id: brute_rank(tiny_gpt2(letters()), letters(), canary)[0] for canary in canaries}

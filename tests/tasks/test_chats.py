@@ -12,14 +12,13 @@ import pytest
 import torch
 from lm_eval.models.huggingface import HFLM
 
-from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError, TargetError
 from tests.chats import CHATML, GEMMA, MISTRAL, STYLES, chat_model, chat_tokenizer
 from tests.oracles import costs_of_rows
 from tests.targets.text_models import TextOnly
-from tests.tasks.test_canary_tasks import BOTH, evaluate
+from tests.tasks.test_canary_tasks import BOTH, evaluate, findings_of
 
 
 def rendered(
@@ -64,11 +63,7 @@ def logged(style: str, canaries: list[Canary], folder: Any, names: Any = BOTH, *
     lm = settings.pop("lm", None) or HFLM(pretrained=chat_model(style), tokenizer=tokenizer, batch_size=8)
     metadata = {"canaries": str(folder / "c.jsonl"), **settings.pop("metadata", {})}
     results = evaluate(lm, list(names), metadata, **{"apply_chat_template": True, **settings})
-    found = {
-        name: {sample["doc"]["id"]: finding_from_json(sample["resps"][0][0]) for sample in results["samples"][name]}
-        for name in names
-    }
-    return found, results
+    return findings_of(results), results
 
 
 @pytest.mark.parametrize("style", STYLES)
