@@ -58,8 +58,7 @@ class Resume:
             self._models[model_id] = self._model(model_id)
         group = {"task": task, "model": self._models[model_id], "arithmetic": ARITHMETIC, "asked": settings}
         former = fingerprint({**group, "asked": with_former_attacks(settings)})
-        named = getattr(self._lm, "pretrained", None) or model_id or type(self._lm).__name__
-        about = {"group": fingerprint(group), "task": task, "model": str(named) if isinstance(named, str) else ""}
+        about = {"group": fingerprint(group), "task": task, "model": self._name(model_id)}
         stored = Findings(self._journals[folder], about, items, read, former)
         if (holders := holders_of(self._lm)) is not None:
             stored.agree(holders)
@@ -71,6 +70,12 @@ class Resume:
                 folder,
             )  # fmt: skip
         return stored
+
+    def _name(self, model_id: str | None) -> str:
+        """Return the model's name with its adapter or delta weights; empty for a model that was passed as an object."""
+        name = getattr(self._lm, "pretrained", None) or model_id or type(self._lm).__name__
+        added = (getattr(self._lm, kind, None) for kind in ("peft", "delta"))
+        return " + ".join([name, *(part for part in added if isinstance(part, str))]) if isinstance(name, str) else ""
 
     def _model(self, model_id: str | None) -> dict[str, Any]:
         """Return the fingerprint of the model; for a model spread over processes, the fingerprints of all parts."""

@@ -172,8 +172,9 @@ def configured(net, **fields):
 
 
 def adapted(alpha=1, seed=0):
+    base = fresh()
     torch.manual_seed(seed)
-    net = get_peft_model(fresh(), LoraConfig(r=2, lora_alpha=alpha, target_modules=["c_attn"], task_type="CAUSAL_LM"))
+    net = get_peft_model(base, LoraConfig(r=2, lora_alpha=alpha, target_modules=["c_attn"], task_type="CAUSAL_LM"))
     with torch.no_grad():
         for name, weight in net.named_parameters():
             if "lora_B" in name:
@@ -252,6 +253,14 @@ def test_an_adapters_strength_counts(manifest, tmp_path, attacked):
         attacked.clear()
         evaluate(model(pretrained=adapted(alpha)), ["canary_exposure"], given)
         assert [len(each) for each in attacked] == [new]
+
+
+def test_a_finding_names_its_model_with_the_adapter(manifest, tmp_path):
+    lm = model()
+    lm.pretrained, lm.peft = "base", "adapter"
+    evaluate(lm, ["canary_exposure"], {"canaries": str(manifest), "resume": str(tmp_path / "kept")})
+    (file,) = (tmp_path / "kept").glob(FILES)
+    assert {json.loads(line)["model"] for line in file.read_text().splitlines()} == {"base + adapter"}
 
 
 def test_findings_of_another_arithmetic_are_not_used(manifest, tmp_path, attacked, monkeypatch):
