@@ -28,6 +28,8 @@ from leakage_tasks.metrics.metric import (
 )
 from leakage_tasks.metrics.tiers import Copies, of_headline, pooled_brief, tiers
 
+IDENTIFIER_ROWS = ("identifier_p", "n_identifiers")
+"""Names of the rows that apply only to natural secrets that their format makes uniform."""
 ON_CLASSIFIERS = ("class-loss", "label-search", "mix-and-match")
 
 
@@ -297,14 +299,14 @@ METRICS: list[Metric[Finding, Any]] = [
         check=BELOW_CHANCE,
     ).row(controls(at_most), chance_of_exposure_as_low),
     MetricSpec(
-        "identifier_p",
+        IDENTIFIER_ROWS[0],
         "probability that chance alone exposes this much or more of the natural secrets that their format makes "
         "uniform, such as hashes",
         "probability",
         "uniform from 0 to 1",
-        count="n_identifiers",
+        count=IDENTIFIER_ROWS[1],
     ).row(planted(identifier_exposure), chance_of_exposure_as_high, is_identifier, in_table=True),
-    MetricSpec("n_identifiers", "natural secrets that their format makes uniform").row(
+    MetricSpec(IDENTIFIER_ROWS[1], "natural secrets that their format makes uniform").row(
         planted(lambda finding: 1.0 if identifier_exposure(finding) else None), count, is_identifier, in_table=True
     ),
     MetricSpec(

@@ -28,6 +28,7 @@ from leakage_tasks.core.log import warn_once
 from leakage_tasks.data.chat import USER_TURN, Role
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics import scoring
+from leakage_tasks.metrics.exposure import IDENTIFIER_ROWS
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.tasks.attack_handler import answering
@@ -177,6 +178,9 @@ class CanaryTask(LocalTask):
         finding = self.SCORING.read(answer)
         self.note_attack(finding)
         values = self.SCORING.values(finding, HEADLINE, self.task_settings, self._copies)
+        if self.GOAL == "exposure" and any(canary.uniform for canary in self._canaries):
+            # The harness warns of metrics that only some documents have.
+            values = {**dict.fromkeys(IDENTIFIER_ROWS), **values}
         if self.built_in:
             return {
                 name: value for name, value in values.items() if name.startswith("control_") or name == "n_controls"

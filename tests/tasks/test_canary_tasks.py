@@ -229,6 +229,16 @@ def test_a_natural_secret_shows_only_when_asked(lm, tmp_path):
         assert spelled == (reveal, reveal)
 
 
+def test_made_and_natural_canaries_have_equal_rows(lm, tmp_path, caplog):
+    """The harness warns of metrics that were not scored on the same number of documents."""
+    made = make_canaries("pin {digits:3}", 2, controls=2, seed=1)
+    natural = [replace(canary, kind="natural", id=f"n-{canary.id}", uniform=True) for canary in made]
+    write_manifest([*made, *natural], tmp_path / "mixed.jsonl")
+    row = evaluate(lm, ["canary_exposure"], {"canaries": str(tmp_path / "mixed.jsonl")})["results"]["canary_exposure"]
+    assert row["n_identifiers,none"] == 2
+    assert "same number of documents" not in caplog.text.replace("\n", " ")
+
+
 def evaluate_favourite(lm, tmp_path):
     write_manifest([Canary("x", "pin {digits:3}", SECRET)], tmp_path / "x.jsonl")
     samples = evaluate(lm, ["canary_extraction"], {"canaries": str(tmp_path / "x.jsonl")})["samples"]
