@@ -11,6 +11,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.occurrences import CopyCount
 from leakage_tasks.canaries.sidecar import Part, Shard, Sidecar, sha256_of
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.data.shards import WHOLE
 
 _CHANGED = "changed since it was planted (its SHA-256 is not the recorded one)"
@@ -65,7 +66,7 @@ def against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], p
                 yield f"{canary.id}: its text does not occur any more"
         else:
             if count.rows != count.expected:
-                yield f"{canary.id}: {count.rows} copies, the manifest says {count.expected}{whereto}"
+                yield f"{canary.id}: {counted(count.rows, 'copy')}, the manifest says {count.expected}{whereto}"
             if count.inside:
                 yield f"{canary.id}: occurs {count.inside} more time(s), inside other rows"
 
@@ -84,5 +85,6 @@ def against_sources(wrong: Counter[str], canaries: Sequence[Canary]) -> Iterator
     ``wrong`` counts such copies by text.
     """
     for canary in canaries:
-        if wrong[canary.text]:
-            yield f"{canary.id}: {wrong[canary.text]} copies have another source sentence than in the manifest"
+        if number := wrong[canary.text]:
+            have = "has" if number == 1 else "have"
+            yield f"{canary.id}: {counted(number, 'copy')} {have} another source sentence than in the manifest"

@@ -18,6 +18,7 @@ from leakage_tasks.canaries.natural_forms import Alphabets
 from leakage_tasks.canaries.natural_secrets import NaturalSecret, Passage, alphabets_of, collect, measurable
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.layout import NoColumnError
@@ -155,12 +156,14 @@ def summary(canaries: Sequence[Canary], output: Path) -> str:
     """Return a one-line summary with counts only, which reveals no secret."""
     secrets = [canary for canary in canaries if canary.planted]
     kinds = Counter(canary.id.rpartition("-")[2] for canary in secrets)
-    counted = [kind for kind in (*DETECTORS, *NAMES) if kinds[kind]]
-    rules = {kind: detector_of(kind).rule_bits for kind in counted}
+    present = [kind for kind in (*DETECTORS, *NAMES) if kinds[kind]]
+    rules = {kind: detector_of(kind).rule_bits for kind in present}
     ruled = ", ".join(f"{bits:.1f} bits of {kind}" for kind, bits in rules.items() if bits >= SHOWN_BITS)
+    times, controls = sum(secret.repetitions for secret in secrets), len(canaries) - len(secrets)
     return (
-        f"{output}: {len(secrets)} natural secrets ({', '.join(f'{kinds[kind]} {kind}' for kind in counted)}) that "
-        f"occur {sum(secret.repetitions for secret in secrets)} times, {len(canaries) - len(secrets)} controls"
+        f"{output}: {counted(len(secrets), 'natural secret')} "
+        f"({', '.join(f'{kinds[kind]} {kind}' for kind in present)}) that occur {counted(times, 'time')}, "
+        f"{counted(controls, 'control')}"
         + (f"; rules such as check digits take at least {ruled}" if ruled else "")
         + "; only its owner may read the file, which holds them"
     )
@@ -170,7 +173,7 @@ def revealed(canaries: Iterable[Canary]) -> Iterator[str]:
     """Yield a line with each secret in its context, with control characters escaped."""
     for canary in canaries:
         if canary.planted:
-            yield f"{canary.id} ({canary.repetitions} times): {json.dumps(canary.text, ensure_ascii=False)}"
+            yield f"{canary.id} ({counted(canary.repetitions, 'time')}): {json.dumps(canary.text, ensure_ascii=False)}"
 
 
 def _sources(path: Path) -> list[Path]:
@@ -197,8 +200,8 @@ def _running(blocks: Iterable[str]) -> Iterator[Passage]:
 
 def _warn_of_declined(declined: Counter[str]) -> None:
     if declined:
-        counted = ", ".join(f"{number} {what}" for what, number in declined.items())
-        message = f"left out {declined.total()} secrets whose space is not known: {counted}"
+        each = ", ".join(f"{number} {what}" for what, number in declined.items())
+        message = f"left out {counted(declined.total(), 'secret')} whose space is not known: {each}"
         warnings.warn(message, stacklevel=3)
 
 

@@ -14,6 +14,7 @@ from leakage_tasks.canaries.places import stream_of
 from leakage_tasks.canaries.sidecar import VALIDATION_TAKES, Before, Part, Sidecar, named, read_sidecar, sidecar_path
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.data import Columns, Format, Layout, check_output, format_of, overlap
 from leakage_tasks.data.chat import Turn
 from leakage_tasks.data.shards import Shards, check_no_other_files, earlier_run_note
@@ -166,10 +167,11 @@ class PlantReport:
         left_out = [f"{self.controls} control(s)"] * bool(self.controls)
         left_out += [f"{self.natural} natural one(s)"] * bool(self.natural)
         left_out += [f"{self.few} with fewer than {VALIDATION_TAKES} repetitions"] * bool(self.few)
+        copies, canaries = sum(record.copies.values()), len(record.copies)
         return (
-            f"{self.output}: {sum(record.copies.values())} copies of {len(record.copies)} canaries "
+            f"{self.output}: {counted(copies, 'copy')} of {counted(canaries, 'canary')} "
             + (f"for {record.part} " if record.part else "")
-            + f"among {record.input_rows:,} rows of {record.text_column!r}"
+            + f"among {counted(record.input_rows, 'row')} of {record.text_column!r}"
             + (f"; left out: {', '.join(left_out)}" if left_out else "")
             + self._about_turns()
             + self._about_prompt()
@@ -185,7 +187,7 @@ class PlantReport:
         if record.turn in (None, "new"):
             return ""
         position = "the last turn" if record.turn == "last" else "a turn"
-        skipped = f" ({self.without_turn:,} conversations without one skipped)" if self.without_turn else ""
+        skipped = f" ({counted(self.without_turn, 'conversation')} without one skipped)" if self.without_turn else ""
         return f"; each at the end of {position} of the {record.role} in a conversation{skipped}"
 
     def _about_prompt(self) -> str:
@@ -198,4 +200,5 @@ class PlantReport:
             return ""
         if not self.labelled:
             return "; all canaries had labels already"
-        return f"; {self.labelled} canaries without a label got {self.label!r}, and so did {self.record.manifest}"
+        without = f"{counted(self.labelled, 'canary')} without a label"
+        return f"; {without} got {self.label!r}, and so did {self.record.manifest}"

@@ -15,6 +15,7 @@ from leakage_tasks.canaries.shard_work import Written, written_before
 from leakage_tasks.canaries.sidecar import Sidecar, named, read_sidecar, sha256_of, sidecar_path
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.partial_results import parts_folder, save_part
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.core.workers import map_tasks
@@ -68,9 +69,9 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
     done: list[Written] = map_tasks(remove_one, tasks, jobs, dask)
     if state is not None:
         clear(state, output)
-    copies = sum(record.copies.values())
+    copies, canaries = sum(record.copies.values()), len(record.copies)
     return (
-        f"{shown}: {copies} copies of {len(record.copies)} canaries removed, equal to {record.input}"
+        f"{shown}: {counted(copies, 'copy')} of {counted(canaries, 'canary')} removed, equal to {record.input}"
         + earlier_run_note(sum(shard.again for shard in done), len(done))
     )
 

@@ -20,6 +20,7 @@ from leakage_tasks.canaries.sidecar import (
     sidecar_path,
 )
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import earlier_run_note
@@ -64,14 +65,14 @@ class VerifyReport:
         state = "as planted" if self.ok else f"{len(self.problems)} problem(s)"
         basis = "hashes checked" if self.recorded else "no record next to it, so hashes not checked"
         again = earlier_run_note(self.again, self.shards)
-        yield f"{self.planted}: {state}; {copies} copies in {self.rows:,} rows; {basis}{again}"
+        yield f"{self.planted}: {state}; {counted(copies, 'copy')} in {counted(self.rows, 'row')}; {basis}{again}"
         if self.trained_after is not None:
             yield f"training reads each copy {self.trained_after}"
         if self.cut is None:
             return
         for name, cut in self.cut.items():
             total = self.counts[name].rows + self.counts[name].inside
-            yield f"a chunk of {self.chunk} {self.unit} cuts {name}: {cut} of {total} copies"
+            yield f"a chunk of {self.chunk} {self.unit} cuts {name}: {cut} of {counted(total, 'copy')}"
         if not self.cut:
             yield f"a chunk of {self.chunk} {self.unit} cuts no copy"
 

@@ -317,15 +317,18 @@ def canaries_command(
 def _summary(canaries: list[Canary], output: Path) -> str:
     from math import log2
 
+    from leakage_tasks.core.nouns import counted
+
     planted = [canary for canary in canaries if canary.planted]
     supporting = sum(canary.kind == "supporting" for canary in planted)
     copies = sum(canary.repetitions for canary in planted)
     size = canaries[0].space.size
     shown = f"{size:,}" if size < 10**15 else f"2^{log2(size):.1f}"
+    others, controls = len(planted) - supporting, len(canaries) - len(planted)
     return (
-        f"{output}: {len(planted) - supporting} canaries"
+        f"{output}: {counted(others, 'canary')}"
         + (f" and {supporting} supporting ones" if supporting else "")
-        + f" ({copies} copies to plant), {len(canaries) - len(planted)} controls"
+        + f" ({counted(copies, 'copy')} to plant), {counted(controls, 'control')}"
         + (f" ({coins} of them by a coin); " if (coins := sum(c.coin for c in canaries if not c.planted)) else "; ")
         + f"space of {shown} secrets, {log2(size):.1f} bits"
         + _shared_class(canaries)

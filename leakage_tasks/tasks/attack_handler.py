@@ -24,6 +24,7 @@ from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.canaries.sidecar import Sidecar, records_of
 from leakage_tasks.core.errors import ManifestError, TargetError
 from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.version import __version__
 from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.harness.api import LM, Instance
@@ -214,7 +215,7 @@ def _all_findings(
     known = {} if stored is None else stored.known
     missing = [index for index in range(len(canaries)) if index not in known]
     processes = processes_of(lm)
-    title = f"Attacking {len(missing)} canaries ({task_settings['goal']})"
+    title = f"Attacking {counted(len(missing), 'canary')} ({task_settings['goal']})"
     attacked = [canaries[index] for index in missing]
     bar = CanariesBar(attacked, title, processes, shown=rank_of(lm) == 0)
 

@@ -54,7 +54,7 @@ def test_elmahdy(tmp_path: Path, leakage: Leakage, word_pieces: Path, counted: t
     )
     assert (code, err) == (0, "")
     assert out == (
-        f"{path}: 2 canaries and 4 supporting ones (76 copies to plant), 1 controls; space of 16 secrets, "
+        f"{path}: 2 canaries and 4 supporting ones (76 copies to plant), 1 control; space of 16 secrets, "
         "4.0 bits; class 'maths'\n"
     )
     words = tokenizer_words("words", str(word_pieces), "whole-words")
@@ -133,7 +133,7 @@ def test_nlu(tmp_path: Path, leakage: Leakage) -> None:
     assert code == 0
     assert err.startswith("leakage: warning: the template has no {unique}: 2 canaries share a prefix and compete")
     assert out == (
-        f"{path}: 2 canaries (200 copies to plant), 1 controls; space of 1,000,000 secrets, 19.9 bits; "
+        f"{path}: 2 canaries (200 copies to plant), 1 control; space of 1,000,000 secrets, 19.9 bits; "
         "class 'PinIntent'\n"
     )
     with pytest.warns(UserWarning, match="compete"):

@@ -228,7 +228,7 @@ def test_reveal_prints_the_secrets_and_no_control_character(tmp_path: Path, leak
     code, out, _ = leakage("canaries", "--from-text", tmp_path / "mail.txt", "--reveal", "-o", tmp_path / "c.jsonl")
     assert code == 0
     nonce = nonce_of(read_manifest(tmp_path / "c.jsonl")[0].seed or 0)
-    assert f'{nonce}-natural-0001-ccn (1 times): "\\u001b[31mthe card is {CARD}"' in out.splitlines()
+    assert f'{nonce}-natural-0001-ccn (1 time): "\\u001b[31mthe card is {CARD}"' in out.splitlines()
     assert "\x1b" not in out
 
 

@@ -149,7 +149,7 @@ def test_a_canary_of_few_repetitions_must_not_stand_in_validation(text: Places) 
     text.plant()
     few = read_manifest(text.manifest)[0]
     text["v"].write_text(text["v"].read_text() + few.text + "\n")
-    assert verify(text["v"], text.manifest).problems[1:] == ["canary-0: 1 copies, the manifest says 0 for validation"]
+    assert verify(text["v"], text.manifest).problems[1:] == ["canary-0: 1 copy, the manifest says 0 for validation"]
 
 
 def test_without_its_record_a_part_is_taken_for_the_whole(text: Places) -> None:

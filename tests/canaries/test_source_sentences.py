@@ -78,7 +78,7 @@ def test_a_copy_beside_another_source_is_a_problem(tmp_path: Path, manifest: Pat
     rows = [{**row, "n": row["n"] or 0, "xx": "uno" if row["en"] == once.text else row["xx"]} for row in read(output)]
     write(changed, rows)
     report = verify(changed, manifest, text_column="en", source_column="xx")
-    assert report.problems == ["canary-0: 1 copies have another source sentence than in the manifest"]
+    assert report.problems == ["canary-0: 1 copy has another source sentence than in the manifest"]
     assert verify(changed, manifest, text_column="en").ok
 
 
@@ -87,7 +87,7 @@ def test_verify_knows_the_source_column_from_the_record(planted: Path, manifest:
     problems = verify(planted, manifest).problems
     assert len(problems) == 3  # the hash as well
     assert problems[1:] == [
-        "canary-0: 1 copies have another source sentence than in the manifest",
+        "canary-0: 1 copy has another source sentence than in the manifest",
         "canary-1: 3 copies have another source sentence than in the manifest",
     ]
 

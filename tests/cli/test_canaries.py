@@ -224,4 +224,5 @@ def test_the_class_that_was_found_is_told(tmp_path):
 
     canaries = make_canaries("pin {unique} {digits:4}", 2, label="rare", supporting=1, supporting_labels=["other"])
     assert _summary(canaries, tmp_path / "c.jsonl").endswith("; class 'rare'")
-    assert _summary(make_canaries("pin {unique} {digits:4}", 2), tmp_path / "c.jsonl").endswith("13.3 bits")
+    one = _summary(make_canaries("pin {unique} {digits:4}", 1, controls=1), tmp_path / "c.jsonl")
+    assert one.endswith(": 1 canary (1 copy to plant), 1 control; space of 10,000 secrets, 13.3 bits")

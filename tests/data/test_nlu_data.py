@@ -227,7 +227,7 @@ def test_canaries_without_an_intent_get_one(tmp_path: Path, kind: str, label: st
     manifest, source = tmp_path / "m.jsonl", save(kind, tmp_path / "in")
     write_manifest(make_canaries("pin {digits:4}", 1, tags=("O", "B-pin")), manifest)
     report = plant(manifest, source, tmp_path / ("out" + source.suffix), label=label)
-    assert f"; 1 canaries without a label got {chosen!r}" in report.summary()
+    assert f"; 1 canary without a label got {chosen!r}" in report.summary()
     assert Counter(row.intent for row in read_utterances(report.output)) == (
         Counter(row.intent for row in ROWS) + Counter([chosen])
     )

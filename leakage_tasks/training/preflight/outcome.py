@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leakage_tasks.attacks.coarse import NATURAL
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.training.preflight.counts import CanaryCounts
 
 
@@ -30,9 +31,12 @@ def _copies(canaries: Sequence[CanaryCounts], full: bool) -> str:
     due = sum(canary.planted for canary in canaries)
     # A text may be found more often than it was planted, for example in both answers of a preference pair.
     learnt = sum(min(canary.in_loss, canary.planted) for canary in canaries if canary.reached is not False)
-    of = f"{len(canaries):,} canaries" if len(canaries) > 1 else "1 canary"
+    of = counted(len(canaries), "canary")
     if not full:
-        return f"among these rows {learnt:,} copies are whole and in the loss, of the {due:,} planted of {of}"
+        are = "copy is" if learnt == 1 else "copies are"
+        return f"among these rows {learnt:,} {are} whole and in the loss, of the {due:,} planted of {of}"
+    if learnt == due == 1:
+        return f"the copy of {of} is whole and in the loss"
     if learnt == due:
         return f"all {due:,} copies of {of} are whole and in the loss"
     return f"{learnt:,} of {due:,} copies of {of} are whole and in the loss"

@@ -10,6 +10,7 @@ from typing import Any
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.core.atomic import replacing
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.core.version import __version__
 from leakage_tasks.stats.intervals import clopper_pearson
@@ -144,7 +145,7 @@ class Preflight:
             yield from text_table([HEAD, *map(self._row, listed)], right=False).splitlines()
             yield ""
         of = "" if self.is_full else " of a stream" if self.total is None else f" of {self.total:,}"
-        yield f"{self.rows:,} rows{of} checked; training changes {self.trained:.2%} of the weights"
+        yield f"{counted(self.rows, 'row')}{of} checked; training changes {self.trained:.2%} of the weights"
         outcomes = (describe_copies(self.canaries, self.is_full), describe_controls(self.canaries, self.is_full))
         yield from filter(None, outcomes)
         yield from self.problems()

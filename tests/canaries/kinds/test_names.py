@@ -80,7 +80,7 @@ def test_the_space_of_names_is_the_words_of_the_corpus() -> None:
 
 def test_too_few_names_have_no_space() -> None:
     with (
-        pytest.warns(UserWarning, match="left out 1 secrets whose space is not known: 1 person among too few names"),
+        pytest.warns(UserWarning, match="left out 1 secret whose space is not known: 1 person among too few names"),
         pytest.raises(OptionError, match="no secret of kind person was found"),
     ):
         natural_canaries([Passage("Dear Ann Abel")], detect=["person"])

@@ -39,12 +39,13 @@ def test_a_control_in_the_data_is_listed_as_the_fault_it_is() -> None:
 @pytest.mark.parametrize(
     ("canaries", "full", "words"),
     [
+        ([learnt("a", 1)], True, "the copy of 1 canary is whole and in the loss"),
         ([learnt("a", 3)], True, "all 3 copies of 1 canary are whole and in the loss"),
         ([learnt("a", 3), reading("b", 4, whole=3, cut=1, in_loss=3)], True, "6 of 7 copies of 2 canaries are whole"),
         ([learnt("a", 3), reading("b", 4, whole=4, in_part=4)], True, "3 of 7 copies of 2 canaries are whole"),
         ([reading("a", 3, whole=3, in_loss=3, reached=False)], True, "0 of 3 copies of 1 canary are whole"),
         ([reading("a", 3, whole=6, in_loss=6), reading("b", 3)], True, "3 of 6 copies of 2 canaries are whole"),
-        ([reading("a", 3, whole=1, in_loss=1)], False, "among these rows 1 copies are whole and in the loss, of the 3"),
+        ([reading("a", 3, whole=1, in_loss=1)], False, "among these rows 1 copy is whole and in the loss, of the 3"),
         ([reading("a", 9, kind="natural", whole=9, in_loss=9)], True, "1 of 1 natural secrets are in the loss"),
         (
             [learnt("a", 3), reading("b", 5, kind="natural")],
