@@ -110,8 +110,10 @@ def test_what_an_attack_reads_in_addition_is_within_the_limits(
 
 @pytest.mark.parametrize("attack", ["mix-and-match", "class-loss"])
 @pytest.mark.parametrize("template", ["ab{words}c", "a{words}b{words}c", "the pin of my card, as I say, is{words}x"])
-@pytest.mark.parametrize("texts", [12, 2000])
-def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, template: str, texts: int) -> None:
+@pytest.mark.parametrize(("generator", "more"), [("text", {"texts": 12}), ("text", {"texts": 2000}), ("causal", {})])
+def test_texts_that_a_generator_reads_count(
+    tmp_path: Path, attack: str, template: str, generator: str, more: dict[str, Any]
+) -> None:
     save_base(tmp_path / "base")
     save_classifier(tmp_path / "classifier", tmp_path / "base")
     tiny_gpt2(letters()).save_pretrained(tmp_path / "causal")
@@ -119,11 +121,13 @@ def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, templa
     lm = ClassifierScorerLM(
         pretrained=str(tmp_path / "classifier"),
         device="cpu",
-        generator=f"text:{tmp_path / 'causal'}",
-        texts=texts,
+        generator=f"{generator}:{tmp_path / 'causal'}",
+        **more,
     )
     target, goal = as_target(lm), "exposure" if attack == "class-loss" else "extraction"
-    words = {"words": word_list("words", tuple("abcdefghijklmnopqrstuvwxyz"))}
+    words = {
+        "words": word_list("words", (*"abcdefghijklmnopqrstuvwxyz", *(["abcdef", "bcdefg"] * (generator == "causal"))))
+    }
     canaries = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", label="LABEL_1", alphabets=words)
     ((chosen, request),) = chosen_attacks(AttackSettings(attack, goal, 1000), target, canaries)
     limits = limits_of(chosen, request)

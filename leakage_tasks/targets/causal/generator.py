@@ -12,6 +12,7 @@ from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.causal.in_context import tokens_of
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.protocols import Proposal
@@ -41,6 +42,14 @@ class CausalGenerator:
         """
         costs = [last_slot_costs(self._target, space.begin(head), space.slots[slot]) for head in heads]
         return [Proposal(cost, 1 + np.searchsorted(np.sort(cost), cost, side="left")) for cost in costs]
+
+    def most_calls(self, space: Space, slot: int) -> Calls:
+        """Return the most calls for one proposal: the text before the slot twice, all tokens but each value's last."""
+        head = [max(alphabet.values, key=len) for alphabet in space.slots[:slot]]
+        trie = TriePaths(Space((space.begin(head), ""), (space.slots[slot],)), self._target.encode)
+        steps = sum(map(len, self._target.encode([space.begin((*head, value)) for value in space.slots[slot].values])))
+        steps -= len(space.slots[slot]) * (len(trie.prefix) + 1)
+        return Calls(texts=2, steps=max(steps, 0), rounds=2 + max(steps, 0))
 
 
 @dataclass(frozen=True)
