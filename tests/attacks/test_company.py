@@ -18,7 +18,7 @@ from leakage_tasks.targets.pass_rows import PassSize
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.causal.models import model_of
 
-CANARIES = make_canaries("the pin of {unique} is {digits:4}.", 6, controls=3, seed=1)
+CANARIES = make_canaries("the pin of {unique} is {digits:4}.", 4, controls=2, seed=1)
 ATTACKS = [("exposure", "exposure"), ("shortest-path", "extraction"), ("beam", "extraction")]
 
 

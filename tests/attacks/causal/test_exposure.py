@@ -239,7 +239,7 @@ def test_the_estimates_interval_covers_the_truth():
     assert stats.binomtest(hits, runs, 0.95, alternative="less").pvalue > 0.01
 
 
-@pytest.mark.parametrize("budget", [30, 200, 500, 2000, 5000, 20_000])
+@pytest.mark.parametrize("budget", [30, 200, 500, 2000, 20_000])
 @pytest.mark.parametrize("method", ["auto", "estimated"])
 def test_the_budget_is_kept(budget, method):
     canary = make("the pin is {digits:9}.", "707120333")
