@@ -112,8 +112,9 @@ def test_the_interval_holds_the_exact_rank(tokenizer):
 @pytest.mark.parametrize("model", ["independent", "Markov"])
 def test_a_small_share_that_no_draw_shows_is_not_estimated_by_its_prediction(model):
     target, stream = MadeUp(model, 9), np.random.default_rng(3)
+    ranks = Ranks(target)
     for log2_rank in (2, 8, 14, 20, 23):
-        canary, _ = Ranks(target).near(log2_rank, f"c{log2_rank}", stream)
+        canary, _ = ranks.near(log2_rank, f"c{log2_rank}", stream)
         explorer = SearchTree(target, canary.attack_space)
         secret = SecretPath(explorer, explorer.path_of(canary.secret)).ranked()
         assert UniformRank(secret, "0", 10**6, 0.5).result() is None
@@ -158,7 +159,8 @@ def test_draws_that_leave_no_budget_are_the_estimate():
 @pytest.mark.parametrize("model", ["independent", "Markov"])
 def test_controls_of_a_model_that_knows_nothing_take_few_rows_and_have_their_rank(model):
     target, stream = MadeUp(model, 9), np.random.default_rng(2)
-    made = [Ranks(target).random(f"c{n}", stream) for n in range(30)]
+    ranks = Ranks(target)
+    made = [ranks.random(f"c{n}", stream) for n in range(30)]
     controls = [dataclasses.replace(canary, planted=False, repetitions=0) for canary, _ in made]
     found = run_attack("exposure", target, controls)
     held = [each.rank_low <= rank <= each.rank_high for each, (_, rank) in zip(found, made, strict=True)]

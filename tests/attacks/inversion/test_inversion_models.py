@@ -71,6 +71,12 @@ def every_loss(one: Canary, model: NLUTagger) -> dict[tuple[str, ...], float]:
     return dict(zip(fillings, losses, strict=True))
 
 
+@lru_cache
+def all_losses(characters: str) -> list[dict[tuple[str, ...], float]]:
+    """The losses of each canary's fillings."""
+    return [every_loss(one, tagger(characters)) for one in canaries()]
+
+
 def attacked(target: Any, canaries: list[Canary], name: str = "inversion", **given: Any) -> list[Finding]:
     return run_attack(name, target, canaries, goal="extraction", values=given)
 
@@ -81,11 +87,9 @@ def attacked(target: Any, canaries: list[Canary], name: str = "inversion", **giv
     [("abcdefgilnoprtuw", "published"), pytest.param("", "adaptive", marks=pytest.mark.slow)],
 )
 def test_a_taggers_filling_of_lowest_loss_is_found(form, characters, read):
-    model = tagger(characters)
     given = {"relaxation": form, "characters": read, "steps": 30, "restarts": 12}
-    found = attacked(TaggerTarget(model, TOKENIZER), canaries(), **given)
-    for one, each in zip(canaries(), found, strict=True):
-        losses = every_loss(one, model)
+    found = attacked(TaggerTarget(tagger(characters), TOKENIZER), canaries(), **given)
+    for one, each, losses in zip(canaries(), found, all_losses(characters), strict=True):
         assert each.guesses[0].filling == min(losses, key=lambda filling: losses[filling])
         assert [guess.score for guess in each.guesses] == pytest.approx(
             [losses[guess.filling] for guess in each.guesses], abs=1e-4
@@ -102,8 +106,7 @@ def test_in_half_precision_it_descends_as_in_double(form, dtype, characters, rea
     model = copy.deepcopy(tagger(characters)).to(dtype)
     given = {"relaxation": form, "characters": read, "steps": 30, "restarts": 12, "arithmetic": "model"}
     found = attacked(TaggerTarget(model, TOKENIZER), canaries(), **given)
-    for one, each in zip(canaries(), found, strict=True):
-        losses = every_loss(one, tagger(characters))
+    for each, losses in zip(found, all_losses(characters), strict=True):
         assert losses[each.guesses[0].filling] <= sorted(losses.values())[len(losses) // 8]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from lm_eval.models.huggingface import HFLM
 
-from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs import Pair
@@ -20,6 +20,7 @@ from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
 from tests.oracles import letters, tiny_gpt2
 
+ATTACKS = ("exposure", "shortest-path")
 CANARIES = make_canaries("pin {unique} is {digits:3}", 2, controls=1)
 PAIRS = [Pair(number, (5 + number, 6, 7, 8, 9, 10), (11, 12, 13)) for number in range(3)]
 ON_CPU = ("transformer.wte", "transformer.wpe", "transformer.h.0", "transformer.ln_f", "lm_head")
@@ -47,13 +48,18 @@ def whole(folder: Path) -> HFLM:
     return HFLM(pretrained=str(folder), device="cpu", batch_size=4)
 
 
-@pytest.mark.parametrize("attack", ["exposure", "shortest-path"])
-def test_canaries(placed: HFLM, folder: Path, attack: str) -> None:
+@pytest.fixture(scope="module")
+def usual(folder: Path) -> dict[str, list[Finding]]:
+    """What each attack finds on the model in one place."""
+    return {attack: run_attack(attack, as_target(whole(folder)), CANARIES) for attack in ATTACKS}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_canaries(placed: HFLM, usual: dict[str, list[Finding]], attack: str) -> None:
     target = as_target(placed)
     assert isinstance(target, CausalTarget)
     assert target.cached
-    found, usual = (run_attack(attack, each, CANARIES) for each in (target, as_target(whole(folder))))
-    for one, other in zip(found, usual, strict=True):
+    for one, other in zip(run_attack(attack, target, CANARIES), usual[attack], strict=True):
         assert (one.rank, one.model_calls) == (other.rank, other.model_calls)
         assert [guess.filling for guess in one.guesses] == [guess.filling for guess in other.guesses]
         assert [guess.score for guess in one.guesses] == pytest.approx([guess.score for guess in other.guesses])
