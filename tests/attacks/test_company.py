@@ -4,13 +4,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.run import Hooks
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.requests import Step
@@ -22,12 +20,7 @@ CANARIES = make_canaries("the pin of {unique} is {digits:4}.", 4, controls=2, se
 ATTACKS = [("exposure", "exposure"), ("shortest-path", "extraction"), ("beam", "extraction")]
 
 
-def lstm():
-    torch.manual_seed(0)
-    return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(letters()), hidden_size=16, num_layers=2)).eval()
-
-
-MODELS = {"gpt2": lambda: tiny_gpt2(letters()), "lstm": lstm}
+MODELS = {"gpt2": lambda: tiny_gpt2(letters()), "lstm": lambda: model_of("lstm")}
 
 
 def counted(target):

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import word_list
-from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered, modules_of
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.classifier.generators import GeneratingTarget, MaskedGenerator
@@ -28,6 +26,7 @@ from tests.encoders import WORDS, classifier_of, save_base
 from tests.encoders import wordpiece as encoder_words
 from tests.oracles import letters, tiny_gpt2
 from tests.taggers import pin, tiny_tagger, words_tokenizer
+from tests.targets.causal.models import model_of
 from tests.translators import random_model, tokenizer_of
 
 BATCH = 16
@@ -46,11 +45,6 @@ class Case:
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def lstm() -> Any:
-    torch.manual_seed(0)
-    return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(letters()), hidden_size=16, num_layers=2)).eval()
-
-
 def harness(model: Any) -> tuple[Any, Any]:
     lm = HFLM(pretrained=model, tokenizer=letters(), batch_size=BATCH, device="cpu")
     return HarnessTarget(lm), lm
@@ -61,7 +55,7 @@ def plain_gpt2() -> tuple[Any, Any]:
 
 
 def plain_lstm() -> tuple[Any, Any]:
-    return harness(lstm())
+    return harness(model_of("lstm"))
 
 
 def causal() -> tuple[Any, Any]:
@@ -69,7 +63,7 @@ def causal() -> tuple[Any, Any]:
 
 
 def causal_lstm() -> tuple[Any, Any]:
-    return itself(CausalTarget(lstm(), letters()))
+    return itself(CausalTarget(model_of("lstm"), letters()))
 
 
 ALPHABETS = {"word": word_list("word", WORDS[:9])}

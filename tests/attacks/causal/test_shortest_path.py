@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.memory import MemoryBudget
 from leakage_tasks.targets.tokens import token_paths as layout
 from tests.oracles import brute_rank, letters, merging, tiny_gpt2
 
@@ -84,16 +83,6 @@ def test_a_budget_too_small_for_any_guess_counts_as_a_failure():
     found = search(letters(), canary, budget=3)
     assert found.guesses == ()
     assert found.correct == (False,) * 9
-
-
-@pytest.mark.slow
-def test_little_memory_changes_the_work_not_the_result(monkeypatch):
-    canary = Canary("c", "the pin is {digits:4}.", tuple("1234"))
-    plenty = search(letters(), canary)
-    monkeypatch.setattr(MemoryBudget, "most", 1)
-    scarce = search(letters(), canary)
-    assert [guess.filling for guess in scarce.guesses] == [guess.filling for guess in plenty.guesses]
-    assert scarce.proven == plenty.proven
 
 
 def test_it_reads_far_fewer_sequences_than_there_are_fillings_once_one_stands_out():

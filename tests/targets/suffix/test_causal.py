@@ -85,23 +85,6 @@ def test_draws_follow_the_distribution_of_the_scheme():
     assert stats.chisquare(seen, np.array(shares) * sum(seen)).pvalue > 1e-4
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("most", [1, 7, 1000])
-@pytest.mark.parametrize("name", ["gpt2", "sliding window", "mamba", "lstm"])
-def test_batches_company_and_order_change_no_draw(name, most):
-    prefixes, uniforms = prefixes_of(4, 6), numbers(4)
-    plain = draw_suffixes(sampler_of(name), prefixes, uniforms, DecodingConfig())
-    other = sampler_of(name)
-    other.limit.most = most
-    order = [2, 0, 3]
-    again = draw_suffixes(other, [prefixes[place] for place in order], uniforms[order], DecodingConfig())
-    for found, place in zip(again, order, strict=True):
-        assert np.array_equal(found.tokens, plain[place].tokens)
-        assert np.array_equal(found.of_draw, plain[place].of_draw)
-        assert found.nodes == plain[place].nodes
-        assert np.abs(found.own - plain[place].own).max() < 1e-4
-
-
 def test_without_a_cache_the_draws_are_the_same():
     prefixes, uniforms = prefixes_of(3, 6), numbers(3)
     pairs = zip(

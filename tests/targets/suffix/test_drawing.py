@@ -64,7 +64,7 @@ def plain_draws(name: str) -> list[SampledSuffixes]:
     return draw_suffixes(made(name), prefixes_of(4, 6), uniforms(4), PLAIN)
 
 
-@pytest.mark.parametrize(("most", "held"), [(7, 2), (50, 8)])
+@pytest.mark.parametrize(("most", "held"), [pytest.param(1, 8, marks=pytest.mark.slow), (7, 2), (50, 8)])
 @pytest.mark.parametrize(
     "name",
     [
@@ -72,11 +72,15 @@ def plain_draws(name: str) -> list[SampledSuffixes]:
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("llama", "gpt-neox", "mamba")),
     ],
 )
-def test_rows_of_many_passes_change_no_draw(monkeypatch: pytest.MonkeyPatch, name: str, most: int, held: int) -> None:
-    """Also where there are more of them than are held, so that draws go on in parts."""
-    expected = plain_draws(name)
+def test_batches_company_and_order_change_no_draw(
+    monkeypatch: pytest.MonkeyPatch, name: str, most: int, held: int
+) -> None:
+    """Also if there are more rows than are held, so that draws go on in parts."""
+    order, prefixes = [2, 0, 3], prefixes_of(4, 6)
+    expected = [plain_draws(name)[place] for place in order]
     monkeypatch.setattr(engine, "PASSES_HELD", held)
-    check_equal(draw_suffixes(bounded(made(name), most), prefixes_of(4, 6), uniforms(4), PLAIN), expected)
+    some = [prefixes[place] for place in order]
+    check_equal(draw_suffixes(bounded(made(name), most), some, uniforms(4)[order], PLAIN), expected)
 
 
 @pytest.mark.parametrize("most", [16, 64, 80, 128])
