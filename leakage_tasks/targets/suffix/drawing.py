@@ -4,6 +4,9 @@ A prefix is read once. Draws with equal tokens so far share one row of the batch
 copied. Rows of many prefixes advance step by step, in passes of similar size. If there are too many rows for memory,
 they are processed part by part.
 A draw ends at a token that ends texts, if such tokens are given; its row is then read no further.
+Prefixes may differ in length: the batch begins with as many tokens as the shortest prefix has, and the other tokens of
+longer prefixes are taken step by step in place of drawn ones. So prompts of many lengths need no padding and share
+their passes.
 Each draw has its own stream of uniform numbers, converted to tokens by the inverse of the distribution function. This
 splits a row's draws like a multinomial, and makes the first k of K draws equal to a run with k draws.
 """
@@ -35,7 +38,7 @@ def draw_suffixes(
     scheme: DecodingConfig,
     ends: Collection[int] = (),
 ) -> list[SampledSuffixes]:
-    """Draw suffixes after prefixes of one length, with ``uniforms`` ``[prefixes, K, L]`` in [0, 1).
+    """Draw suffixes after prefixes, with ``uniforms`` ``[prefixes, K, L]`` in [0, 1).
 
     A draw does not depend on the batch or on other prefixes, except for rounding in the model. After the first of the
     tokens ``ends`` it holds zeros.
@@ -45,13 +48,13 @@ def draw_suffixes(
     last: list[SampledSuffixes] = []
     with sampler.target.inference():
         while len(results) < len(prefixes):
-            room = sampler.room(prefixes[0], length)
+            room = sampler.room(max(prefixes[len(results) :], key=len), length)
             rows = sum(len(suffixes.tokens) for suffixes in last)
             # Take more prefixes if the last draws shared most of their rows.
             at_once = max(room.prefixes(samples), min(GROWTH * len(last), len(last) * room.held // max(rows, 1)))
             part = slice(len(results), len(results) + at_once)
             with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)):
-                last = _Drawing(sampler, scheme, uniforms[part], room, ends).run(prefixes[part])
+                last = _Drawing(sampler, scheme, prefixes[part], uniforms[part], room, ends).run()
                 results += last
     return results
 
@@ -63,6 +66,7 @@ class _Drawing:
         self,
         sampler: SuffixSampler,
         scheme: DecodingConfig,
+        prefixes: Sequence[Sequence[int]],
         uniforms: FloatArray,
         room: Room,
         ends: Collection[int],
@@ -73,12 +77,19 @@ class _Drawing:
         self.device = sampler.target.device
         self.count, self.samples, self.length = uniforms.shape
         self.uniforms = uniforms.reshape(-1, self.length)
+        shortest = min(map(len, prefixes))
+        self.beginnings = [prefix[:shortest] for prefix in prefixes]
+        self.given = np.array([len(prefix) - shortest for prefix in prefixes])
+        """Number of each prefix's tokens that are read step by step."""
+        self.rest = np.zeros((self.count, self.given.max()), dtype=np.int64)
+        for row, prefix in zip(self.rest, prefixes, strict=True):
+            row[: len(prefix) - shortest] = prefix[shortest:]
         self.nodes = np.zeros(len(self.uniforms), dtype=np.int64)
         self.finished: list[tuple[PartialDraws, IntArray, IntArray]] = []
 
-    def run(self, prefixes: Sequence[Sequence[int]]) -> list[SampledSuffixes]:
+    def run(self) -> list[SampledSuffixes]:
         """Draw all suffixes and return one result per prefix."""
-        self._draw(*self._begin(prefixes), self.room)
+        self._draw(*self._begin(), self.room)
         row_of = np.empty(len(self.uniforms), dtype=np.int64)
         offset = 0
         for path, draws, which in self.finished:
@@ -86,13 +97,18 @@ class _Drawing:
             offset += len(path.tokens)
         tokens = np.concatenate([path.tokens for path, _, _ in self.finished])
         figures = np.concatenate([path.figures for path, _, _ in self.finished], axis=1)
-        parts = zip(np.split(row_of, self.count), np.split(self.nodes, self.count), strict=True)
-        return [_result(rows, tokens, figures, int(nodes.sum())) for rows, nodes in parts]
+        parts = zip(np.split(row_of, self.count), np.split(self.nodes, self.count), self.given, strict=True)
+        results = []
+        for rows, nodes, given in parts:
+            drawn = slice(given, given + self.length)
+            results.append(_result(rows, tokens[:, drawn], figures[:, :, drawn], int(nodes.sum() - given)))
+        return results
 
-    def _begin(self, prefixes: Sequence[Sequence[int]]) -> tuple[DrawFront, Chosen]:
-        """Return a front of the prefixes alone, and the first tokens of all draws."""
-        live, logits = self.sampler.begin(prefixes, self.length, self.most)
-        draws, path = np.arange(len(self.uniforms)), PartialDraws.empty(self.count, self.length)
+    def _begin(self) -> tuple[DrawFront, Chosen]:
+        """Return a front of the beginnings of the prefixes, and the next tokens of all draws."""
+        steps = self.length + self.rest.shape[1]
+        live, logits = self.sampler.begin(self.beginnings, steps, self.most)
+        draws, path = np.arange(len(self.uniforms)), PartialDraws.empty(self.count, steps)
         front = DrawFront(live, path, draws, draws // self.samples, step=-1)
         return front, self._choose(front, slice(0, self.count), logits)
 
@@ -108,7 +124,7 @@ class _Drawing:
                 return
             if front.live.rows + chosen.more > held:
                 break
-            if not (len(self.ends) and front.compact(chosen)):
+            if not ((len(self.ends) or self.given.any()) and front.compact(chosen)):
                 front.follow(chosen, held)
             chosen = self._read(front)
         room -= front.live.rows
@@ -119,7 +135,10 @@ class _Drawing:
 
     def _finish(self, front: DrawFront, chosen: Chosen) -> Chosen:
         """Store the suffixes that end with a token of ``chosen`` and return the other tokens."""
-        ended = (front.step == self.length - 2) | np.isin(chosen.tokens, self.ends)
+        draw_of = np.empty(len(chosen.tokens), dtype=np.int64)
+        draw_of[chosen.which] = front.draws[chosen.draws]
+        drawn = front.step + 1 - self.given[draw_of // self.samples]
+        ended = (drawn == self.length - 1) | (np.isin(chosen.tokens, self.ends) & (drawn >= 0))
         if ended.any():
             self.finished.append(front.finish(chosen.take(ended)))
         return chosen.take(~ended)
@@ -143,11 +162,15 @@ class _Drawing:
         if not len(draws):
             return Chosen.none()
         own, truncated = front.row_of[draws] - rows.start, cut(logits, self.scheme)
-        uniforms = torch.from_numpy(self.uniforms[front.draws[draws], front.step + 1]).to(self.device)
+        ids, step = front.draws[draws], front.step + 1
+        given = self.given[ids // self.samples]
+        uniforms = torch.from_numpy(self.uniforms[ids, np.maximum(step - given, 0)]).to(self.device)
         drawn = draw(truncated, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
+        if (fixed := step < given).any():
+            drawn[fixed] = self.rest[ids[fixed] // self.samples, step]
         pairs, one_of, which = np.unique(own * logits.shape[1] + drawn, return_index=True, return_inverse=True)
         # Each row's position is counted for one of its draws, and so for that draw's prefix.
-        self.nodes[front.draws[draws[one_of]]] += 1
+        self.nodes[ids[one_of]] += 1
         parents, tokens = np.divmod(pairs, logits.shape[1])
         figures = _figures(logits, truncated, parents, tokens)
         return Chosen(draws, which.reshape(-1), parents + rows.start, tokens, figures)

@@ -11,6 +11,9 @@ from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.target import CausalSuffixes
 from leakage_tasks.targets.writing import WrittenText
 
+AT_ONCE = 256
+"""Maximum number of texts that are written, and become known, together."""
+
 
 class CausalWriter:
     """A causal model that writes after prompts of token ids; a text ends at the first of the tokens ``ends``."""
@@ -20,30 +23,39 @@ class CausalWriter:
         self._ends = frozenset(ends)
 
     def groups(self, prompts: Sequence[Sequence[int]], length: int) -> Iterator[list[int]]:
-        """Yield indices of prompts of one length that fill a forward pass.
+        """Yield indices of prompts that fill a forward pass and differ by at most ``length`` tokens.
 
         Raises TargetError for prompts that leave no room for ``length`` tokens.
         """
-        by_length: dict[int, list[int]] = {}
-        for index, prompt in enumerate(prompts):
-            by_length.setdefault(len(prompt), []).append(index)
+        order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+        longest = len(prompts[order[-1]]) if order else 0
         most = self._target.max_length
-        longest = max(by_length, default=0)
         if most is not None and longest + length > most:
             raise TargetError(
                 f"a prompt of {longest} tokens and length={length} exceed the model's context of {most} tokens: lower "
                 "length, or use shorter prompts"
             )
-        for indices in by_length.values():
-            prompt = tuple(prompts[indices[0]])
-            size = self._target.pairs_at_once(Pair(0, prompt, (0,) * length), 1)
-            yield from (indices[first : first + size] for first in range(0, len(indices), size))
+        while order:
+            size = min(AT_ONCE, self._target.pairs_at_once(Pair(0, tuple(prompts[order[-1]]), (0,) * length), 1))
+            reach = len(prompts[order[0]]) + length
+            group = [index for index in order[:size] if len(prompts[index]) <= reach]
+            yield group
+            order = order[len(group) :]
 
     def write(
         self, prompts: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
     ) -> list[WrittenText]:
-        drawn = self._target.draw([list(prompt) for prompt in prompts], uniforms[:, None], scheme, self._ends)
-        return [self._cut(samples.tokens[samples.of_draw[0]].tolist()) for samples in drawn]
+        # A search reads prompts of one length only.
+        lengths = [0 if scheme.decoding == "sample" else len(prompt) for prompt in prompts]
+        texts: dict[int, WrittenText] = {}
+        for length in dict.fromkeys(lengths):
+            chosen = [index for index, other in enumerate(lengths) if other == length]
+            drawn = self._target.draw(
+                [list(prompts[index]) for index in chosen], uniforms[chosen, None], scheme, self._ends
+            )
+            rows = [samples.tokens[samples.of_draw[0]].tolist() for samples in drawn]
+            texts |= dict(zip(chosen, map(self._cut, rows), strict=True))
+        return [texts[index] for index in range(len(prompts))]
 
     def decode(self, tokens: Sequence[int]) -> str:
         return self._target.decode([tokens])[0]

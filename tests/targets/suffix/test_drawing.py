@@ -83,6 +83,23 @@ def test_batches_company_and_order_change_no_draw(
     check_equal(draw_suffixes(bounded(made(name), most), some, uniforms(4)[order], PLAIN), expected)
 
 
+@pytest.mark.parametrize("most", [7, 100])
+@pytest.mark.parametrize("name", ["gpt2", "bloom", "sliding window", "lstm"])
+def test_prefixes_of_several_lengths_share_their_passes_and_change_no_draw(name: str, most: int) -> None:
+    """An end token in a prefix ends no draw."""
+    sampler = bloom() if name == "bloom" else sampler_of(name)
+    prefixes = [prefix[: 1 + 3 * (number % 4)] for number, prefix in enumerate(prefixes_of(6, 10))]
+    ends, numbers = [*range(300, 330), prefixes[3][-1]], uniforms(6, 5)
+    alone = [
+        draw_suffixes(sampler, [prefix], numbers[[index]], PLAIN, ends)[0] for index, prefix in enumerate(prefixes)
+    ]
+    with metered([sampler.target.model]) as count:
+        check_equal(draw_suffixes(bounded(sampler, most), prefixes, numbers, PLAIN, ends), alone)
+    assert any(0 in row for each in alone for row in each.tokens)
+    # The first pass reads one token of each prefix, which take up to nine further ones; the last token is not read.
+    assert most < 30 or count.passes <= 1 + 9 + LENGTH - 1
+
+
 @pytest.mark.parametrize("most", [16, 64, 80, 128])
 @pytest.mark.parametrize("name", ["gpt2", "lstm"])
 def test_each_token_takes_the_fewest_passes(name: str, most: int) -> None:
