@@ -1,13 +1,12 @@
-"""Parts of pages made once: most of the time of a page goes into Matplotlib's layout and into compiling templates."""
+"""Pictures of pages drawn once: most of the time of a page goes into Matplotlib's layout."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
-import jinja2
 import pytest
 
 from leakage_tasks.report.page import documents, spreads, views
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRAWING = ((documents, "draw_documents"), (spreads, "draw_repetitions"), (views, "draw_trade"))
-TEMPLATES = {name: cache(getattr(jinja2, name)) for name in ("Environment", "PackageLoader")}
 DRAWN: dict[bytes, str] = {}
 """Pictures by the function that draws them and what it draws."""
 
@@ -29,8 +27,6 @@ def kept_page_parts() -> Iterator[None]:
         for module, name in DRAWING:
             patched.setattr(module, name, partial(partial, getattr(module, name)))
             patched.setattr(module, "data_uri", _drawn)
-        for name, made in TEMPLATES.items():
-            patched.setattr(jinja2, name, made)
         yield
 
 

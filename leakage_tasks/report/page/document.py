@@ -7,7 +7,7 @@ import functools
 import hashlib
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.version import __version__
 from leakage_tasks.report.board.board import Board, Column, Entry
@@ -18,6 +18,9 @@ from leakage_tasks.report.page.guesses import joined, marked
 from leakage_tasks.report.page.runs import PLOTS, describe_runs
 from leakage_tasks.report.page.spreads import DOTS
 from leakage_tasks.report.page.views import describe_views, missing_value
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 STYLES = ("base.css", "table.css", "plots.css", "details.css", "print.css")
 SCRIPTS = ("dom.js", "table.js", "about.js", "details.js", "main.js")
@@ -77,28 +80,38 @@ def render(template: str, styles: tuple[str, ...], script: str = "", loads: Sequ
     Returns:
         The document's text, which can be encoded as UTF-8.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
+    style = _read_parts(styles)
+    scripts = [f"script-src '{_digest(script)}'"] if script else []
+    allowed = [*scripts, f"style-src '{_digest(style)}'", *loads]
+    text = (
+        _templates()
+        .get_template(template)
+        .render(
+            policy="; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"]),
+            style=Markup(style),
+            script=Markup(script),
+            version=__version__,
+            **values,
+        )
+    )
+    # Names from results may contain unpaired surrogates, which UTF-8 cannot encode.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+@functools.cache
+def _templates() -> Environment:
+    """Return the templates, which are compiled once."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
         loader=PackageLoader("leakage_tasks.report.page", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = _read_parts(styles)
-    scripts = [f"script-src '{_digest(script)}'"] if script else []
-    allowed = [*scripts, f"style-src '{_digest(style)}'", *loads]
-    text = environment.get_template(template).render(
-        policy="; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"]),
-        style=Markup(style),
-        script=Markup(script),
-        version=__version__,
-        **values,
-    )
-    # Names from results may contain unpaired surrogates, which UTF-8 cannot encode.
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _digest(text: str) -> str:
