@@ -57,7 +57,7 @@ def score_orders(
     shards: Sequence[tuple[int, Sequence[str]]],
     separator: str,
     request: OrderRequest,
-) -> Iterator[OrderFinding]:
+) -> Iterator[list[OrderFinding]]:
     """Score each shard in its canonical order and in other orders.
 
     Args:
@@ -67,7 +67,7 @@ def score_orders(
         request: The options of the test.
 
     Yields:
-        A finding for each shard, in the order of ``shards``.
+        The findings of the shards that are scored together, in the order of ``shards``.
 
     Raises:
         TargetError: The model cannot score the texts.
@@ -77,7 +77,7 @@ def score_orders(
         orders = [range(len(items)), *request.orders(number, len(items))]
         waiting.append((number, items, [separator.join(items[item] for item in order) for order in orders]))
         if index == len(shards) - 1 or sum(len(texts) for _, _, texts in waiting) >= HELD_TEXTS:
-            yield from _scored(model, waiting)
+            yield list(_scored(model, waiting))
             waiting = []
 
 

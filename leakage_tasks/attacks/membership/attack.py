@@ -45,7 +45,7 @@ def score_texts(
     attacks: Sequence[MembershipAttack],
     request: MembershipRequest,
     inputs: Inputs,
-    done: Callable[[int, Mapping[str, float]], None] = lambda index, scores: None,
+    done: Callable[[Mapping[int, dict[str, float]]], None] = lambda scores: None,
 ) -> list[dict[str, float]]:
     """Return the scores of each text by attack; empty for a text that is too short or that the model excludes.
 
@@ -55,20 +55,24 @@ def score_texts(
         attacks: The attacks; the model and ``inputs`` serve all of them.
         request: The options of the attacks.
         inputs: The sources of further figures.
-        done: Is called with the index of each text and its scores, as soon as they are known.
+        done: Is called with the scores of the texts that become known together, by index.
     """
-    scores: list[dict[str, float]] = [{} for _ in texts]
     usable = [index for index, text in enumerate(texts) if is_long_enough(len(text.tokens), attacks, request)]
-    parts = [usable[first : first + AT_ONCE] for first in range(0, len(usable), AT_ONCE)]
-    for index in sorted(set(range(len(texts))).difference(usable)):
-        done(index, {})
-    for part in parts:
+    scores: dict[int, dict[str, float]] = {index: {} for index in sorted(set(range(len(texts))).difference(usable))}
+    done(scores)
+    for first in range(0, len(usable), AT_ONCE):
+        part = usable[first : first + AT_ONCE]
         records = _records(reader, [texts[index] for index in part], attacks, request, inputs)
-        for index, record in zip(part, records, strict=True):
-            of_text = {attack.name: attack.score(record) for attack in attacks}
-            scores[index] = of_text if all(map(math.isfinite, of_text.values())) else {}
-            done(index, scores[index])
-    return scores
+        known = {index: _scores(record, attacks) for index, record in zip(part, records, strict=True)}
+        done(known)
+        scores |= known
+    return [scores[index] for index in range(len(texts))]
+
+
+def _scores(record: TextRecord, attacks: Sequence[MembershipAttack]) -> dict[str, float]:
+    """Return the score of a text by attack; empty if one of them is not finite."""
+    scores = {attack.name: attack.score(record) for attack in attacks}
+    return scores if all(map(math.isfinite, scores.values())) else {}
 
 
 def _records(

@@ -103,17 +103,19 @@ class _Run:
             counted = " and ".join(f"{kinds[kind]} {name}" for kind, name in NAMES.items() if kinds[kind])
             what = f"Testing {counted} of {self.options.of}"
             with progress(len(missing), what, unit="document", shown=rank_of(self.lm) == 0) as bar:
-                for finding in self._made(list(missing)):
-                    document = finding.kind, finding.number
-                    known[document] = finding
+                for findings in self._made(list(missing)):
                     if processes is not None:
                         processes.check_others()
-                    if stored is not None:
-                        stored.add(missing[document], finding.scheme, finding.to_json())
-                    bar.update()
+                    for finding in findings:
+                        document = finding.kind, finding.number
+                        known[document] = finding
+                        if stored is not None:
+                            stored.add(missing[document], finding.scheme, finding.to_json())
+                    bar.update(len(findings))
         return [known[document] for document in documents]
 
-    def _made(self, documents: Sequence[tuple[str, int]]) -> Iterator[ContaminationFinding]:
+    def _made(self, documents: Sequence[tuple[str, int]]) -> Iterator[list[ContaminationFinding]]:
+        """Yield the findings of documents that are scored together."""
         model = WholeTexts(self.lm)
         shards = [number for kind, number in documents if kind == ORDER]
         twins = [number for kind, number in documents if kind == TWINS]
@@ -121,11 +123,14 @@ class _Run:
         numbers = [item for shard in shards for item in parts[shard]]
         check_fit(model, [self.texts.items[number] for number in numbers], numbers, f"of={self.options.of}: item")
         texts = [(shard, [self.texts.items[item] for item in parts[shard]]) for shard in shards]
-        for finding in score_orders(model, texts, self.texts.separator, self.options.request):
-            yield dataclasses.replace(finding, access=LIKELIHOOD, settings_hash=self.digest)
+        for findings in score_orders(model, texts, self.texts.separator, self.options.request):
+            yield self._stamped(findings, LIKELIHOOD)
         yield from self._twins(model, twins)
 
-    def _twins(self, model: WholeTexts, numbers: Sequence[int]) -> Iterator[ContaminationFinding]:
+    def _stamped(self, findings: Sequence[ContaminationFinding], access: str) -> list[ContaminationFinding]:
+        return [dataclasses.replace(finding, access=access, settings_hash=self.digest) for finding in findings]
+
+    def _twins(self, model: WholeTexts, numbers: Sequence[int]) -> Iterator[list[ContaminationFinding]]:
         pairs = [(number, self.texts.items[number], self.texts.twins[number]) for number in numbers]
         check_fit(model, [pair[1] for pair in pairs], numbers, f"of={self.options.of}: item")
         check_fit(model, [pair[2] for pair in pairs], numbers, f"twins={self.options.twins}: the twin of item")
@@ -133,8 +138,8 @@ class _Run:
         access = LIKELIHOOD if target is None else NEXT_TOKEN
         for first in range(0, len(pairs), TWINS_AT_ONCE):
             part = pairs[first : first + TWINS_AT_ONCE]
-            for finding in score_twins(model, part, target, self.options.continuation, self.options.halves):
-                yield dataclasses.replace(finding, access=access, settings_hash=self.digest)
+            findings = score_twins(model, part, target, self.options.continuation, self.options.halves)
+            yield self._stamped(findings, access)
 
     def _target(self, pairs: Sequence[tuple[int, str, str]]) -> DrawsSuffixes | None:
         """Return the model for the probability of second halves; None for a model that reads only text."""

@@ -57,23 +57,24 @@ def _findings(
     processes = processes_of(lm)
     access = ", ".join(dict.fromkeys(attack.access for attack in prepared.attacks))
 
-    def done(number: int, scores: Mapping[str, float]) -> None:
+    def done(scores: Mapping[int, dict[str, float]]) -> None:
         if processes is not None:
             processes.check_others()
-        index = missing[number]
-        known[index] = MembershipFinding(
-            **{name: docs[index][name] for name in ("text", "member", "cluster", "chooses", "blind")},
-            suspected=docs[index].get("suspected"),
-            tokens=len(prepared.texts[numbers[index]].tokens),
-            scores=dict(scores),
-            not_run=prepared.not_run,
-            data=tested.digest[:16],
-            settings_hash=digest,
-            access=access,
-        )
-        if stored is not None:
-            stored.add(index, TASK, known[index].to_json())
-        bar.update(1)
+        for number, of_text in scores.items():
+            index = missing[number]
+            known[index] = MembershipFinding(
+                **{name: docs[index][name] for name in ("text", "member", "cluster", "chooses", "blind")},
+                suspected=docs[index].get("suspected"),
+                tokens=len(prepared.texts[numbers[index]].tokens),
+                scores=of_text,
+                not_run=prepared.not_run,
+                data=tested.digest[:16],
+                settings_hash=digest,
+                access=access,
+            )
+            if stored is not None:
+                stored.add(index, TASK, known[index].to_json())
+        bar.update(len(scores))
 
     with progress(len(missing), f"Scoring {len(missing)} texts", unit="text", shown=rank_of(lm) == 0) as bar:
         score_texts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leakage_tasks.attacks.membership.attack import Inputs, is_long_enough, score_texts
+from leakage_tasks.attacks.membership.attack import AT_ONCE, Inputs, is_long_enough, score_texts
 from leakage_tasks.attacks.membership.registry import MEMBERSHIP_ATTACKS, in_order
 from leakage_tasks.attacks.membership.request import MembershipRequest
 from leakage_tasks.core.errors import OptionError
@@ -112,6 +112,14 @@ def test_a_text_that_the_model_excludes_has_no_score():
     request = MembershipRequest(attacks="loss:min-k")
     scores = score_texts(reader, reader.cut(["a b c d e", "a b x d e"], 9), request.chosen(), request, Inputs())
     assert [set(found) for found in scores] == [{"loss", "min-k"}, set()]
+
+
+def test_texts_whose_scores_become_known_together_are_reported_together():
+    reader, request, parts = Reader(), MembershipRequest(attacks="min-k"), []
+    texts = reader.cut(["", *["long text"] * (AT_ONCE + 1), "a"], 9)
+    scores = score_texts(reader, texts, request.chosen(), request, Inputs(), lambda part: parts.append(dict(part)))
+    assert [len(part) for part in parts] == [2, AT_ONCE, 1]
+    assert {index: found for part in parts for index, found in part.items()} == dict(enumerate(scores))
 
 
 def test_auto_takes_what_needs_no_input_that_is_not_given():
