@@ -281,11 +281,12 @@ class ExposureCallback(TrainerCallback):
         """Warn once if the share is not limited and measurements take more than the default share."""
         if self.share is None and not self._warned and self._pace.taken > SHARE:
             self._warned = True
+            fewer = "" if self.every == "epoch" else f"raise every={self.every}, "
             log.warning(
-                "ExposureCallback: measurements take %.0f %% of the training time so far: raise every=%r, lower "
-                "budget=%d, or limit them with share=%s",
+                "ExposureCallback: measurements take %.0f %% of the training time so far: %slower budget=%d, or limit "
+                "them with share=%s",
                 100 * self._pace.taken,
-                self.every,
+                fewer,
                 self.budget,
                 SHARE,
             )

@@ -209,19 +209,24 @@ def slow(monkeypatch):
     return Stepping()
 
 
-def test_a_number_of_steps_is_obeyed_and_a_warning_states_the_share_once(tmp_path, caplog, slow):
+@pytest.mark.parametrize(
+    ("every", "steps", "remedy"),
+    [(2, [0, 2, 4, 6, 8], "raise every=2, lower budget"), ("epoch", [0, 4, 8], "lower budget")],
+)
+def test_without_a_limit_every_point_is_measured_and_a_warning_states_the_share_once(
+    tmp_path, caplog, slow, every, steps, remedy
+):
     with caplog.at_level(logging.INFO, "lm_eval.leakage"):
         trainer = trainer_of(tmp_path, model(), callbacks=[slow])
-        ExposureCallback(manifest(tmp_path), every=2).attach(trainer)
+        ExposureCallback(manifest(tmp_path), every=every, share=None).attach(trainer)
         trainer.train()
-    assert [entry["step"] for entry in looks(trainer)] == [0, 2, 4, 6, 8]
+    assert [entry["step"] for entry in looks(trainer)] == steps
     warned, ended = cost_lines(caplog)
     assert (warned.levelname, ended.levelname) == ("WARNING", "INFO")
-    assert warned.getMessage() == (
-        "ExposureCallback: measurements take 400 % of the training time so far: raise every=2, lower budget=2000, or "
-        "limit them with share=0.05"
-    )
-    assert ended.getMessage() == "ExposureCallback: 5 measurements took 20.0 s, 250 % of the training time"
+    assert warned.getMessage().startswith("ExposureCallback: measurements take ")
+    assert warned.getMessage().endswith(f" % of the training time so far: {remedy}=2000, or limit them with share=0.05")
+    cost = f"{len(steps)} measurements took {4 * len(steps)}.0 s, {50 * len(steps)} %"
+    assert ended.getMessage() == f"ExposureCallback: {cost} of the training time"
 
 
 def test_default_points_that_exceed_the_share_are_skipped_and_the_cost_of_the_others_is_a_warning(
