@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -19,17 +17,17 @@ TO_HOST = {torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__}
 
 
 class Tally:
-    """Numbers of operations and of waits of the host, per thread group, and of passes and rows."""
+    """Numbers of operations and of waits of the host, and of passes and rows."""
 
     def __init__(self, model: torch.nn.Module, on_cpu: bool) -> None:
         self.model, self.on_cpu = model, on_cpu
         self.operations: Counter[str] = Counter()
-        self.inside = self.in_threads = self.syncs = self.passes = self.rows = self.depth = 0
+        self.inside = self.syncs = self.passes = self.rows = self.depth = 0
 
     @contextmanager
-    def counting(self, thread: bool = False) -> Iterator[None]:
-        """Count what this thread dispatches; modes of torch apply to one thread only."""
-        with _Functions(self), _Operations(self, thread):
+    def counting(self) -> Iterator[None]:
+        """Count operations in the block."""
+        with _Functions(self), _Operations(self):
             yield
 
     def entered(self, module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -45,19 +43,7 @@ class Tally:
 
     @contextmanager
     def hooks(self) -> Iterator[None]:
-        """Count passes, and operations of all threads that start within the block."""
-        start, tally = threading.Thread.start, self
-
-        def counted(thread: threading.Thread) -> None:
-            run = thread.run
-
-            def counted_run() -> None:
-                with tally.counting(thread=True):
-                    run()
-
-            thread.run = counted_run  # type: ignore[method-assign]
-            start(thread)
-
+        """Count passes and operations in the block."""
         with ExitStack() as stack:
             handles = [
                 self.model.register_forward_pre_hook(self.entered, with_kwargs=True),
@@ -65,21 +51,19 @@ class Tally:
             ]
             for handle in handles:
                 stack.callback(handle.remove)
-            stack.enter_context(mock.patch.object(threading.Thread, "start", counted))
             stack.enter_context(self.counting())
             yield
 
 
 class _Operations(TorchDispatchMode):
-    def __init__(self, tally: Tally, thread: bool) -> None:
+    def __init__(self, tally: Tally) -> None:
         super().__init__()
-        self.tally, self.thread = tally, thread
+        self.tally = tally
 
     def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
         name = function.overloadpacket.__name__
         self.tally.operations[name] += 1
-        self.tally.inside += self.tally.depth > 0 and not self.thread
-        self.tally.in_threads += self.thread
+        self.tally.inside += self.tally.depth > 0
         result = function(*arguments, **(named or {}))
         self.tally.syncs += name in WAITS or _boolean_index(name, arguments) or _to_host(name, arguments, result)
         return result

@@ -3,8 +3,8 @@
 ``python -m benchmarks.operations [--models llama gpt2] [--canaries 2 100] [--device cuda]`` attacks canaries of nine
 digits on small random models of four layers: Llama, Gemma 3 with a sliding window, GPT-2, Mamba, the demo's LSTM, T5.
 
-A *pass* is one call of the model. *operations per pass* are all operations that torch dispatches during the run, in
-every thread, divided by the passes. *times plain* divides this by the operations of one cached pass of one token per
+A *pass* is one call of the model. *operations per pass* are all operations that torch dispatches during the run,
+divided by the passes. *times plain* divides this by the operations of one cached pass of one token per
 row through `transformers` alone. An operation costs the host of a GPU some 14 µs however small it is, so this ratio
 limits the speed that is reached. *outside* is the share of the operations that are not part of a model call. *syncs*
 are the points of a pass at which the host waits for the device: ``item``, ``nonzero`` and similar operations, Boolean
@@ -81,14 +81,13 @@ def line(name: str, task: str, number: int, tally: Tally, plain: int, seconds: f
     total, passes = tally.operations.total(), max(tally.passes, 1)
     cells = [name, task, f"{number:,}", f"{tally.passes:,}", f"{tally.rows / passes:,.0f}", f"{total / passes:,.0f}"]
     cells += [f"{plain:,}", f"{total / passes / plain:.2f}", f"{total / max(tally.rows, 1):.2f}"]
-    outside = total - tally.inside
-    cells += [f"{outside / total:.0%}", f"{tally.in_threads / total:.0%}", f"{tally.syncs / passes:.1f}"]
+    cells += [f"{(total - tally.inside) / total:.0%}", f"{tally.syncs / passes:.1f}"]
     return f"| {' | '.join([*cells, f'{seconds:.0f}'])} |"
 
 
 HEAD = (
     "| model | task | canaries | passes | rows per pass | operations per pass | of a plain pass | times plain "
-    "| operations per row | outside | in attack threads | syncs per pass | CPU seconds |\n|---|---|" + "---:|" * 11
+    "| operations per row | outside | syncs per pass | CPU seconds |\n|---|---|" + "---:|" * 10
 )
 
 

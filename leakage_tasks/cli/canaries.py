@@ -327,7 +327,7 @@ def _summary(canaries: list[Canary], output: Path) -> str:
     others, controls = len(planted) - supporting, len(canaries) - len(planted)
     return (
         f"{output}: {counted(others, 'canary')}"
-        + (f" and {supporting} supporting ones" if supporting else "")
+        + (f" and {counted(supporting, 'supporting canary')}" if supporting else "")
         + f" ({counted(copies, 'copy')} to plant), {counted(controls, 'control')}"
         + (f" ({coins} of them by a coin); " if (coins := sum(c.coin for c in canaries if not c.planted)) else "; ")
         + f"space of {shown} secrets, {log2(size):.1f} bits"

@@ -15,8 +15,9 @@ from leakage_tasks.targets.protocols import FillsMasks, PredictsNextToken
 SMALL_CALLS = 3
 """Maximum number of calls with fewer whole texts, which may be too few to share a beginning: of the secret, of the last
 other fillings, and of a histogram."""
-LONGEST = 32
-"""Number of a slot's values with the most characters among which the value of the most tokens is looked for."""
+ALL_VALUES, LONGEST = 1000, 32
+"""Number of values of a slot up to which the value of the most tokens is looked for among all of them, and number of
+values with the most characters among which it is looked for otherwise."""
 
 
 @dataclass(frozen=True)
@@ -29,27 +30,30 @@ class AttackLimits:
     at_once: int
 
 
-def limits_of(attack: Attack, request: AttackRequest) -> AttackLimits:
-    """Return the limits of an attack on one canary.
+def limits_of(attack: Attack, request: AttackRequest, canaries: int = 1) -> AttackLimits:
+    """Return the limits of an attack on one canary, in a run over a number of ``canaries``.
 
     A step is a row of one token, or of all tokens so far on a model without a cache. A whole text is a row of all its
     tokens, or of the tokens after a beginning that many texts share. A masked language model reads a text once for each
     of its tokens, and a recurrent model reads the tokens after a shared beginning one at a time.
     """
     target, space = request.target, request.canary.attack_space
-    calls, own = attack.most_calls(request), 1
-    length = longest_filling(target, space, request.canary.secret) + 1
+    calls, own, proof = attack.most_calls(request), 1, 0
     if isinstance(target, PredictsNextToken):
         paths = target.paths(space)
-        length, own = max(length, len(paths.prefix) + paths.longest), paths.longest
+        length, own, proof = len(paths.prefix) + paths.longest + 1, paths.longest, CHECKED
+    else:
+        length = longest_filling(target, space, request.canary.secret) + 1
     fewest = target.fewest_sharing(space, length) if calls.texts and hasattr(target, "fewest_sharing") else None
     shared, text_rows = 0, length if isinstance(target, FillsMasks) else 1
     whole_tokens = length * text_rows
-    if fewest is not None and fewest <= min(calls.texts, CHUNK):
-        shared = max(0, calls.texts - SMALL_CALLS * (fewest - 1))
+    # Texts that are too few to share a beginning may share it with texts of other canaries.
+    if fewest is not None and fewest <= canaries * min(calls.texts, CHUNK):
         text_rows = own if target.by_token else 1
-    # A shared beginning is read once per call. The first steps and texts are also read whole, to verify this method.
-    beginnings = (calls.texts // CHUNK + 1 if shared else 0) + (CHECKED if shared or calls.steps else 0)
+        if fewest <= min(calls.texts, CHUNK):
+            shared = max(0, calls.texts - SMALL_CALLS * (fewest - 1))
+    # A shared beginning is read once per call. The first texts are also read whole, to verify this method.
+    beginnings = (calls.texts // CHUNK + 1 if shared else 0) + proof
     own_rows = calls.texts * text_rows
     rows = 1 + beginnings + calls.steps + own_rows
     step_tokens = 1 if isinstance(target, PredictsNextToken) and getattr(target, "cached", True) else length
@@ -63,15 +67,15 @@ def limits_of(attack: Attack, request: AttackRequest) -> AttackLimits:
     full = (rows - own_rows) / min(at_once, CHUNK) + own_rows / min(texts_at_once, CHUNK)
     passes = calls.rounds + calls_of_texts + 3 * full
     if fewest is not None and text_rows == 1:
-        # Texts that are too few to share a beginning may share it with texts of other canaries.
         texts_at_once = rows_at_once(target, length, own)
     return AttackLimits(rows, min(rows, passes), tokens, at_once if calls.steps else texts_at_once)
 
 
 def longest_filling(target: Any, space: Space, secret: Filling) -> int:
-    """Return the number of tokens of the longest filling, or of its characters if the target counts no tokens.
+    """Estimate the number of tokens of the longest filling, or of its characters if the target counts no tokens.
 
-    Each slot adds the tokens by which its longest value exceeds the secret's value in the secret's text.
+    Each slot adds the tokens by which its longest value exceeds the secret's value in the secret's text. Of a large
+    alphabet only the values with the most characters are looked at.
     """
 
     def length(filling: Filling) -> int:
@@ -80,6 +84,7 @@ def longest_filling(target: Any, space: Space, secret: Filling) -> int:
 
     longest = of_secret = length(secret)
     for index, alphabet in enumerate(space.slots):
-        values = {secret[index], *sorted(alphabet.values, key=len)[-LONGEST:]}
+        most = len(alphabet) if len(alphabet) <= ALL_VALUES else LONGEST
+        values = {secret[index], *sorted(alphabet.values, key=len)[-most:]}
         longest += max(length((*secret[:index], value, *secret[index + 1 :])) for value in values) - of_secret
     return longest

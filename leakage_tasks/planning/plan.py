@@ -140,12 +140,12 @@ class Planner:
         sample: Sequence[Canary],
         watch: PilotWatch,
     ) -> KindPlan:
-        started, limits = time.perf_counter(), _limits(pairs, kind)
+        started, limits = time.perf_counter(), _limits(pairs, kind, len(self.pairs))
         length = max(1, round(limits.tokens / limits.rows))
         taken, merged = pilot_costs(sample, self.attacked, self.modules, length, self.pace, watch)
         if taken:
             # The pilot has shown which ways of reading texts are right on this model.
-            limits = _limits(pairs, kind)
+            limits = _limits(pairs, kind, len(self.pairs))
         if sample:
             self.spent += time.perf_counter() - started
             watch.close_share(time.perf_counter() - started)
@@ -176,12 +176,14 @@ def _open_first(pairs: Sequence[tuple[Attack, AttackRequest]]) -> AttackRequest:
     return min((request for _, request in pairs), key=lambda request: request.canary.kind == NATURAL)
 
 
-def _limits(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str) -> AttackLimits:
-    """Return the limits of a kind of canary. Natural canaries' limits are powers of two, which hide a secret's length
-    and the known text around it."""
+def _limits(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str, canaries: int) -> AttackLimits:
+    """Return the limits of a kind of canary in a run over a number of ``canaries``.
+
+    Natural canaries' limits are powers of two, which hide a secret's length and the known text around it.
+    """
     every = pairs[:: -(-len(pairs) // SPREAD)]
     with HidingSecrets([request.canary for _, request in pairs]):
-        limits = [dataclasses.astuple(limits_of(attack, request)) for attack, request in every]
+        limits = [dataclasses.astuple(limits_of(attack, request, canaries)) for attack, request in every]
     rows, passes, tokens, at_once = (max(values) for values in zip(*limits, strict=True))
     if kind == NATURAL:
         rows, passes, tokens = (float(1 << max(int(most) - 1, 0).bit_length()) for most in (rows, passes, tokens))

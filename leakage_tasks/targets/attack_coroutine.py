@@ -2,6 +2,8 @@
 
 Each attack is plain sequential code in a greenlet: an attack that submits a request gives up its turn until
 :mod:`~leakage_tasks.targets.scheduler` has answered it. All attacks run in the thread of the scheduler, one at a time.
+Each has its own context variables and its own grad mode of torch. Other modes of a thread, such as inference mode, must
+not be on while a request is submitted.
 
 A stage of an attack, such as a beam search, can be computed for many attacks at once (:func:`submit_jointly`). A joint
 attack, a coroutine of its own, then makes the model requests of all of its members, which wait for the result.
@@ -15,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
+import torch
 from greenlet import getcurrent, greenlet
 
 from leakage_tasks.core.arrays import IntArray
@@ -130,9 +133,10 @@ class AttackCoroutine(greenlet, Generic[Result]):
 
     def submit(self, question: PendingRequest) -> Any:
         """Give up the turn until the request is answered."""
-        self.question = question
+        self.question, has_grad = question, torch.is_grad_enabled()
         assert self.parent is not None
         self.parent.switch()
+        torch.set_grad_enabled(has_grad)
         return question.answer()
 
     def resume(self) -> bool:
@@ -140,12 +144,14 @@ class AttackCoroutine(greenlet, Generic[Result]):
 
         Its seconds grow by the time that this takes.
         """
-        started = time.perf_counter()
+        started, has_grad = time.perf_counter(), torch.is_grad_enabled()
         self.question = None
         try:
             self.result = self.switch()
         except Exception as error:  # raised again, unless it is a joint attack that fails
             self.error = error
+        finally:
+            torch.set_grad_enabled(has_grad)
         self.seconds += time.perf_counter() - started
         return not self.dead
 

@@ -11,6 +11,7 @@ Attacks that wait for a stage of one kind form joint attacks, the oldest first.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ def run_concurrently(
 
     Attacks start in their order, or in that of ``next_attack``, until their requests fill passes. An error in one
     attack ends all of them; if several fail in one step, the error of the first is raised. ``on_rows`` is called with
-    the index of an attack and the number of rows read for it.
+    the index of an attack and the number of rows read for it. The generator is advanced and closed in one thread.
     """
     next_attack = next_attack or in_order(range(len(attacks)))
     run = _Run[Result]()
@@ -159,10 +160,12 @@ class _Run(Generic[Result]):
         return group
 
     def end(self) -> None:
-        """End all attacks that have not ended."""
+        """End all attacks that have not ended. An error in the cleanup of one hides neither another error nor an
+        attack."""
         for attack in self._begun:
-            if attack:
-                attack.throw()
+            with contextlib.suppress(Exception):
+                if attack:
+                    attack.throw()
 
 
 def _done(attack: AttackCoroutine[Result]) -> Done[Result]:

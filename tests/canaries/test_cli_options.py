@@ -54,7 +54,7 @@ def test_elmahdy(tmp_path: Path, leakage: Leakage, word_pieces: Path, counted: t
     )
     assert (code, err) == (0, "")
     assert out == (
-        f"{path}: 2 canaries and 4 supporting ones (76 copies to plant), 1 control; space of 16 secrets, "
+        f"{path}: 2 canaries and 4 supporting canaries (76 copies to plant), 1 control; space of 16 secrets, "
         "4.0 bits; class 'maths'\n"
     )
     words = tokenizer_words("words", str(word_pieces), "whole-words")

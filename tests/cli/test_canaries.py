@@ -100,7 +100,7 @@ def test_canaries_with_everything(tmp_path: Path, leakage: Leakage, byte_level: 
     )
     code, out, err = leakage("canaries", "--template", template, *lists, *classes, *more, "-o", path)
     assert (code, err) == (0, TOO_FEW.format("2 planted once", 10) + NO_CONTROLS)
-    assert "2 canaries and 4 supporting ones (6 copies to plant)" in out
+    assert "2 canaries and 4 supporting canaries (6 copies to plant)" in out
     canary, helper, *_ = read_manifest(path)
     assert canary.alphabets["colour"] == word_list("colour", ["red", "blue"])
     assert (canary.id, canary.label, helper.label) == (f"x-{nonce_of(canary.seed)}-canary-0", "a", "b")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -247,6 +248,39 @@ def test_an_error_of_one_is_raised_and_the_others_are_ended(error):
     with pytest.raises(error, match="mine"):
         list(run_concurrently([forever(ended), fails, forever(ended)]))
     assert ended == [1, 1]
+
+
+def test_an_error_of_the_cleanup_hides_neither_the_first_error_nor_an_attack():
+    ended = []
+
+    def fails(error):
+        try:
+            submit("k", squares, 1, 1, SMALL)
+            submit("k" if error is OSError else "never", squares, 1, 1, SMALL)
+            raise ValueError("mine")
+        finally:
+            if error is OSError:
+                raise error
+
+    with pytest.raises(ValueError, match="mine"):
+        list(run_concurrently([lambda: fails(ValueError), lambda: fails(OSError), forever(ended)]))
+    assert ended == [1]
+
+
+def test_each_attack_has_its_own_grad_mode():
+    seen = []
+
+    def attack(has_grad, rounds):
+        with torch.set_grad_enabled(has_grad):
+            for _ in range(rounds):
+                submit("k", squares, 1, 1, SMALL)
+                seen.append(torch.is_grad_enabled() == has_grad)
+        return True
+
+    rounds = [(False, 1), (True, 3), (False, 2), (True, 1)]
+    list(run_concurrently([lambda each=each: attack(*each) for each in rounds]))
+    assert all(seen)
+    assert torch.is_grad_enabled()
 
 
 def test_a_question_that_cannot_be_answered_is_the_fault_of_who_asked():
