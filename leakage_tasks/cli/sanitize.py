@@ -17,8 +17,8 @@ def sanitize_command(
     data: Annotated[
         Path,
         typer.Argument(
-            help=".txt, .jsonl, .csv, .parquet, .conll, a folder saved by 'datasets', a folder with seq.in, a folder "
-            "of shards, or a dataset of the hub (hub:owner/name)."
+            help=".txt, .jsonl, .csv, .tsv, .parquet, .conll, a folder saved by 'datasets', a folder with seq.in, a "
+            "folder of shards, or a dataset of the hub (hub:owner/name)."
         ),
     ],
     output: Annotated[
@@ -61,11 +61,13 @@ def sanitize_command(
     secrets that occur once in the data, and comes without a guarantee.
     """
     options = {name: value for name, value in locals().items() if name not in ("data", "jobs", "dask")}
+    from leakage_tasks.core.workers import check_jobs
     from leakage_tasks.data import Columns
     from leakage_tasks.data.hub import shards_for
     from leakage_tasks.defences.sanitize import sanitize
 
     columns = Columns(text_column, None, split)
+    check_jobs(jobs)
     shards = shards_for(data, columns, output)
     if not shards.alone:
         from leakage_tasks.core.errors import OptionError

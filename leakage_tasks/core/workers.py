@@ -79,14 +79,19 @@ def map_tasks(
         return map_call(function, tasks)
 
 
+def check_jobs(jobs: int) -> None:
+    """Raise OptionError if ``jobs`` is below 1."""
+    if jobs < 1:
+        raise OptionError(f"--jobs is {jobs}: give 1 or more")
+
+
 @contextmanager
 def workers(
     tasks: int, jobs: int = 1, dask: str | None = None, units: str = "shards"
 ) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
     """Yield a function like :func:`map_tasks` that can be called repeatedly and uses the same worker processes; each
     call has at most ``tasks`` tasks."""
-    if jobs < 1:
-        raise OptionError(f"--jobs is {jobs}: give 1 or more")
+    check_jobs(jobs)
     if dask is not None and tasks:
         with dask_cluster(dask, _versions(), _versions, units) as (cluster, worker_count):
             yield partial(_map_on, cluster, worker_count)

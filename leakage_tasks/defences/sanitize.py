@@ -102,6 +102,8 @@ def sanitize(
             is left behind.
     """
     check_options(repeats, by, near)
+    if reveal and report is None:
+        raise OptionError("--reveal shows the texts in a report: give --report FILE too, or leave --reveal out")
     wanted = Columns(text_column, None, split)
     kind, output = format_of(source), named(output)
     _check_paths(source, output, report)

@@ -257,6 +257,8 @@ def test_what_cannot_be_done_is_one_line_before_any_training(leakage, source, tm
         ((source, "-o", tmp_path / "no" / "out.txt"), "make it first"),
         ((source, "-o", out, "--drop", 7), "drop is 7 of 7 different samples: give 1 to 6"),
         ((source, "-o", out, "--drop", 0), "drop is 0"),
+        ((source, "-o", out, "--reveal"), "--reveal shows the texts in a report: give --report FILE"),
+        ((source, "-o", out, "--jobs", 0), "--jobs is 0: give 1 or more"),
         ((source, "-o", out, "--by", "word"), "by is 'word'"),
         ((source, "-o", out, "--repeats", 0), "repeats is 0"),
         ((source, "-o", out, "--drop", 1, "--epochs", 0), "epochs is 0"),

@@ -38,6 +38,8 @@ def live_target(model: Any, processing: Any) -> CausalTarget:
             "ExposureCallback: the trainer has no tokenizer: pass Trainer(processing_class=…), or tokenizer=… to the "
             "callback"
         )
+    if not callable(tokenizer):
+        raise TargetError(f"ExposureCallback: tokenizer is {tokenizer!r}: pass a tokenizer, not its name")
     vocabulary = int(bare.get_input_embeddings().weight.shape[0])
     if len(tokenizer) > vocabulary:
         raise TargetError(

@@ -48,6 +48,7 @@ def test_a_processor_stands_for_its_tokenizer():
 
 def test_a_model_without_a_tokenizer_is_declined():
     assert "the trainer has no tokenizer: pass Trainer(processing_class=…)" in declined(tiny_gpt2(letters()), None)
+    assert "tokenizer is './base': pass a tokenizer, not its name" in declined(tiny_gpt2(letters()), "./base")
 
 
 def test_the_tokenizer_of_a_larger_model_is_declined():
