@@ -73,9 +73,10 @@ def sanitize_command(
         from leakage_tasks.core.errors import OptionError
         from leakage_tasks.defences.sanitize_shards import SanitizeOptions, sanitize_shards
 
-        if report is not None:
+        if report is not None or reveal:
+            name = "--reveal" if report is None else "--report"
             raise OptionError(
-                "--report does not work with shards: sanitize one file to get a report, or leave --report out"
+                f"{name} does not work with shards: sanitize one file to get a report, or leave {name} out"
             )
         settings = SanitizeOptions(drop, columns, repeats, by, epochs, batch_size, seed, near=near)  # type: ignore[arg-type]
         typer.echo(sanitize_shards(shards, output, settings, jobs, dask).summary())

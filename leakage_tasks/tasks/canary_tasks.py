@@ -79,6 +79,7 @@ class CanaryTask(LocalTask):
         known = self.options.known
         self._canaries = canaries if known is None else [attacker_view(canary, known) for canary in canaries]
         self._known = {} if self._canaries == canaries else {"known": known}
+        self._has_identifiers = self.GOAL == "exposure" and any(canary.uniform for canary in canaries)
         # Planted canaries and controls alternate; natural canaries come without their secret.
         self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
 
@@ -178,7 +179,7 @@ class CanaryTask(LocalTask):
         finding = self.SCORING.read(answer)
         self.note_attack(finding)
         values = self.SCORING.values(finding, HEADLINE, self.task_settings, self._copies)
-        if self.GOAL == "exposure" and any(canary.uniform for canary in self._canaries):
+        if self._has_identifiers:
             # The harness warns of metrics that only some documents have.
             values = {**dict.fromkeys(IDENTIFIER_ROWS), **values}
         if self.built_in:

@@ -119,3 +119,10 @@ def test_the_command(tmp_path: Path, leakage: Callable[..., tuple[int, str, str]
     assert code == 0, err
     assert "without 1 of 11 samples" in out
     assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_the_command_writes_no_report_on_shards(tmp_path: Path, leakage: Callable[..., tuple[int, str, str]]) -> None:
+    shards_in(tmp_path / "in")
+    for option in (["--report", tmp_path / "report.jsonl"], ["--reveal"]):
+        code, _, err = leakage("sanitize", tmp_path / "in", "-o", tmp_path / "out", *option)
+        assert (code, f"{option[0]} does not work with shards" in err) == (2, True)

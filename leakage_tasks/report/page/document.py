@@ -85,16 +85,13 @@ def render(template: str, styles: tuple[str, ...], script: str = "", loads: Sequ
     style = _read_parts(styles)
     scripts = [f"script-src '{_digest(script)}'"] if script else []
     allowed = [*scripts, f"style-src '{_digest(style)}'", *loads]
-    text = (
-        _templates()
-        .get_template(template)
-        .render(
-            policy="; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"]),
-            style=Markup(style),
-            script=Markup(script),
-            version=__version__,
-            **values,
-        )
+    document = _templates().get_template(template)
+    text = document.render(
+        policy="; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"]),
+        style=Markup(style),
+        script=Markup(script),
+        version=__version__,
+        **values,
     )
     # Names from results may contain unpaired surrogates, which UTF-8 cannot encode.
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -36,11 +36,11 @@ class CausalWriter:
                 "length, or use shorter prompts"
             )
         while order:
-            size = min(AT_ONCE, self._target.pairs_at_once(Pair(0, tuple(prompts[order[-1]]), (0,) * length), 1))
             reach = len(prompts[order[0]]) + length
-            group = [index for index in order[:size] if len(prompts[index]) <= reach]
-            yield group
-            order = order[len(group) :]
+            group = [index for index in order[:AT_ONCE] if len(prompts[index]) <= reach]
+            size = self._target.pairs_at_once(Pair(0, tuple(prompts[group[-1]]), (0,) * length), 1)
+            yield group[:size]
+            order = order[len(group[:size]) :]
 
     def write(
         self, prompts: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig

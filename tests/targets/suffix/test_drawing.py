@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from leakage_tasks.targets.suffix import causal as engine
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes
+from leakage_tasks.targets.suffix.writing import CausalWriter
 from tests.oracles import merging
 from tests.targets.suffix_oracle import prefixes_of, sampler_of
 
@@ -98,6 +100,12 @@ def test_prefixes_of_several_lengths_share_their_passes_and_change_no_draw(name:
     assert any(0 in row for each in alone for row in each.tokens)
     # The first pass reads one token of each prefix, which take up to nine further ones; the last token is not read.
     assert most < 30 or count.passes <= 1 + 9 + LENGTH - 1
+
+
+def test_a_long_prompt_makes_no_group_of_short_ones_smaller() -> None:
+    target = SimpleNamespace(max_length=None, pairs_at_once=lambda pair, samples: 100 // len(pair.prefix))
+    prompts = [[1] * size for size in (5, 50, 5, 4, 20, 3)]
+    assert list(CausalWriter(target, ()).groups(prompts, 4)) == [[5, 3, 0, 2], [4], [1]]
 
 
 @pytest.mark.parametrize("most", [16, 64, 80, 128])
