@@ -23,10 +23,10 @@ test-all: $(STAMP)
 
 # docs/options.md, the tables of all options, from the declarations in the code.
 options: $(STAMP)
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.options_page
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.options_page
 
 compat: $(STAMP)
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compat.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.compat
 
 # Ends every command at many moments: about three hours on an idle core. Stopped, it goes on where it was; make kill KILLS=/path keeps its state there.
 KILLS ?= runs/killing
@@ -38,7 +38,7 @@ compat-llama-cpp: $(STAMP)
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt 'lm-eval[api]'
 	test -x $(LLAMA)/bin/python || $(PYTHON) -m venv $(LLAMA)
 	$(LLAMA)/bin/python -m pip install --disable-pip-version-check gguf 'llama-cpp-python[server]'
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/llama_cpp.py --python $(LLAMA)/bin/python
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.llama_cpp --python $(LLAMA)/bin/python
 
 # Checks and speed on a CUDA GPU, in six minutes; the table is in runs/gpu/table.md.
 gpu: $(STAMP)

@@ -1,7 +1,7 @@
 """Comparison of memaudit's audit with this package's, on equal secrets and models. Prints a table.
 
     pip install memaudit==0.2.0
-    HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 python benchmarks/beside_memaudit.py
+    OMP_NUM_THREADS=1 python -m benchmarks.beside_memaudit
 
 memaudit is not a dependency of this package. Its own code makes the canaries of each of its families with its profile
 ``powered`` (100 canaries planted once, four and sixteen times, and 200 controls, of 32 tokens each), adds them to the
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import random
 import re
 import string
@@ -29,13 +28,8 @@ import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from memaudit import generate_canaries, inject

@@ -12,23 +12,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
 
-import torch  # noqa: E402
-from tokenizers import ByteLevelBPETokenizer  # noqa: E402
-from transformers import (  # noqa: E402
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
     PreTrainedTokenizerFast,
@@ -37,10 +32,10 @@ from transformers import (  # noqa: E402
     set_seed,
 )
 
-from leakage_tasks import ExposureCallback  # noqa: E402
-from leakage_tasks.canaries import make_canaries, plant, write_manifest  # noqa: E402
-from leakage_tasks.research.victims.corpus import pydoc_topics  # noqa: E402
-from leakage_tasks.training.callback.callback import BUDGET  # noqa: E402
+from leakage_tasks import ExposureCallback
+from leakage_tasks.canaries import make_canaries, plant, write_manifest
+from leakage_tasks.research.victims.corpus import pydoc_topics
+from leakage_tasks.training.callback.callback import BUDGET
 
 TEMPLATE = "The random number of {unique}: {digits:9}."
 LENGTH = 64

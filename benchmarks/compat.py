@@ -15,7 +15,6 @@ import io
 import json
 import logging
 import math
-import os
 import platform
 import sys
 import time
@@ -23,14 +22,10 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.compatibility.cells import Cell, Outcome, cells, first_of_each, run  # noqa: E402
-from benchmarks.compatibility.table import good_enough, page, summary  # noqa: E402
-from leakage_tasks.core.atomic import replacing  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.compatibility.cells import Cell, Outcome, cells, first_of_each, run
+from benchmarks.compatibility.table import good_enough, page, summary
+from leakage_tasks.core.atomic import replacing
 
 SOURCES = ("leakage_tasks", "adapters", "benchmarks/compatibility")
 PACKAGES = {"lm-eval": "lm_eval", "transformers": "transformers", "tokenizers": "tokenizers", "torch": "torch"}

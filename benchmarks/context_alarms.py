@@ -7,18 +7,10 @@ distributions. Each run labels canaries that no model was trained on as planted 
 from __future__ import annotations
 
 import json
-import os
-import sys
-from pathlib import Path
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.coverage_models import subjects  # noqa: E402
-from leakage_tasks.attacks.contexts import LEVEL, clearer_context  # noqa: E402
-from leakage_tasks.canaries import make_canaries  # noqa: E402
+from benchmarks.coverage_models import subjects
+from leakage_tasks.attacks.contexts import LEVEL, clearer_context
+from leakage_tasks.canaries import make_canaries
 
 RUNS, CANARIES = 100, 12
 TEMPLATE = "the number is {digits:9}."

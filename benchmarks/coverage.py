@@ -33,16 +33,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from scipy import stats
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from leakage_tasks.attacks import run_attack  # noqa: E402
-from leakage_tasks.attacks.causal.rank_draws import LEVELS, summary  # noqa: E402
-from leakage_tasks.attacks.causal.rank_estimate import RankEstimate  # noqa: E402
-from leakage_tasks.attacks.causal.search_tree import SearchTree  # noqa: E402
-from leakage_tasks.attacks.causal.secret_path import SecretPath  # noqa: E402
-from leakage_tasks.canaries import Canary  # noqa: E402
-from tests.attacks.made_up import MODELS, MadeUp, Ranks  # noqa: E402
+from benchmarks import ROOT
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.causal.rank_draws import LEVELS, summary
+from leakage_tasks.attacks.causal.rank_estimate import RankEstimate
+from leakage_tasks.attacks.causal.search_tree import SearchTree
+from leakage_tasks.attacks.causal.secret_path import SecretPath
+from leakage_tasks.canaries import Canary
+from tests.attacks.made_up import MODELS, MadeUp, Ranks
 
 LENGTHS = (4, 9, 16, 25, 40)
 DRAWS = (256, 1024, 8192, 65_536)

@@ -10,29 +10,21 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy as np
 import torch
 from scipy import stats
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.compatibility.tokenizers import tokenizer  # noqa: E402
-from leakage_tasks.attacks import run_attack  # noqa: E402
-from leakage_tasks.attacks.causal.search_tree import within  # noqa: E402
-from leakage_tasks.canaries import Canary, parse_template  # noqa: E402
-from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402
-from leakage_tasks.stats.intervals import clopper_pearson  # noqa: E402
-from leakage_tasks.targets import CausalTarget  # noqa: E402
-from tests.oracles import letters, tiny_gpt2  # noqa: E402
+from benchmarks.compatibility.tokenizers import tokenizer
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.causal.search_tree import within
+from leakage_tasks.canaries import Canary, parse_template
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.stats.intervals import clopper_pearson
+from leakage_tasks.targets import CausalTarget
+from tests.oracles import letters, tiny_gpt2
 
 TEMPLATE = "the number is {{digits:{}}}."
 PLANTED, CONTROLS, SAMPLE = 27, 30, 5000

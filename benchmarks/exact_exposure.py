@@ -26,18 +26,13 @@ from typing import Any
 
 import numpy as np
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from leakage_tasks.attacks.causal.exposure import count_exactly  # noqa: E402
-from leakage_tasks.attacks.causal.nodes import Children, Nodes  # noqa: E402
-from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of, within  # noqa: E402
-from leakage_tasks.attacks.causal.secret_path import RankedSecret  # noqa: E402
-from leakage_tasks.canaries.spaces import Space, parse_template  # noqa: E402
-from leakage_tasks.targets.harness.fast_path import causal_target  # noqa: E402
-from leakage_tasks.targets.harness.target import HarnessTarget  # noqa: E402
+from leakage_tasks.attacks.causal.exposure import count_exactly
+from leakage_tasks.attacks.causal.nodes import Children, Nodes
+from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of, within
+from leakage_tasks.attacks.causal.secret_path import RankedSecret
+from leakage_tasks.canaries.spaces import Space, parse_template
+from leakage_tasks.targets.harness.fast_path import causal_target
+from leakage_tasks.targets.harness.target import HarnessTarget
 
 TEMPLATES = ("My pin code is {digits:4}.", "My pin code is {digits:4}")
 SECRET = tuple("2812")

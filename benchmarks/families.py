@@ -9,17 +9,11 @@ computed as in ``leakage score``.
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import sys
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from tokenizers import ByteLevelBPETokenizer

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import random
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,10 +19,7 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from datasets import Dataset

@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from collections.abc import Iterator
 from typing import Any
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy as np
 from scipy import stats

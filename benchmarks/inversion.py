@@ -11,27 +11,18 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import os
-import sys
-import time
-from collections.abc import Callable
 from itertools import islice, product
-from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import torch
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import torch  # noqa: E402
-
-from leakage_tasks.attacks import run_attack  # noqa: E402
-from leakage_tasks.canaries import Canary  # noqa: E402
-from leakage_tasks.canaries.alphabets import word_list  # noqa: E402
-from leakage_tasks.models.nlu_inputs import nlu_inputs, nlu_tokenizer  # noqa: E402
-from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig  # noqa: E402
-from leakage_tasks.targets import TaggerTarget  # noqa: E402
+from benchmarks.clock import cpu_seconds
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.canaries import Canary
+from leakage_tasks.canaries.alphabets import word_list
+from leakage_tasks.models.nlu_inputs import nlu_inputs, nlu_tokenizer
+from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
+from leakage_tasks.targets import TaggerTarget
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 BEGINNING = ("my", "pin", "code", "is")
@@ -86,13 +77,6 @@ def one_alone(model: NLUTagger, tokenizer: Any, canary: Canary, seed: int, steps
         optimizer.step()
         rates.step()
     return logits.argmax(-1).tolist()
-
-
-def cpu_seconds(work: Callable[[], Any]) -> float:
-    """Return the CPU time of one call."""
-    started = time.process_time()
-    work()
-    return time.process_time() - started
 
 
 def compare(canaries: int, restarts: int, steps: int, slots: int, runs: int | None) -> dict[str, Any]:

@@ -13,22 +13,16 @@ import argparse
 import json
 import random
 import string
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import torch
+from torch import nn
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
-
-from leakage_tasks.models.char_tokenizer import char_tokenizer  # noqa: E402
-from leakage_tasks.research.victims.architectures import build  # noqa: E402
-from leakage_tasks.training.fitting import TrainingConfig, fit  # noqa: E402
-from leakage_tasks.training.optimizers import make_optimizer  # noqa: E402
-from leakage_tasks.training.text_batches import DrawnWindows  # noqa: E402
+from benchmarks.clock import cpu_seconds
+from leakage_tasks.models.char_tokenizer import char_tokenizer
+from leakage_tasks.research.victims.architectures import build
+from leakage_tasks.training.fitting import TrainingConfig, fit
+from leakage_tasks.training.optimizers import make_optimizer
+from leakage_tasks.training.text_batches import DrawnWindows
 
 WANTED = 0.8
 CLIP = 1.0
@@ -78,13 +72,6 @@ class Bare(nn.Module):
         return self.head(self.lstm(self.embedding(ids))[0])
 
 
-def spent(run: Callable[[], None]) -> float:
-    """Return the seconds of processor time of a call."""
-    before = time.process_time()
-    run()
-    return time.process_time() - before
-
-
 def main() -> None:
     """Measure both loops and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -99,7 +86,7 @@ def main() -> None:
     best = dict.fromkeys(loops, float("inf"))
     for turn in range(options.rounds + 1):
         for name, run in loops.items():
-            seconds = spent(run)
+            seconds = cpu_seconds(run)
             # The first round is a warm-up.
             best[name] = min(best[name], seconds) if turn else best[name]
     ratio = best["hand"] / best["ours"]

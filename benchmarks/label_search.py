@@ -10,31 +10,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+import numpy as np
+import torch
+from transformers import BertConfig, BertForSequenceClassification, TextClassificationPipeline
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from transformers import BertConfig, BertForSequenceClassification, TextClassificationPipeline  # noqa: E402
-
-from leakage_tasks.attacks import run_attack  # noqa: E402
-from leakage_tasks.canaries import Canary  # noqa: E402
-from leakage_tasks.canaries.alphabets import tokenizer_words  # noqa: E402
-from leakage_tasks.canaries.presets.elmahdy import elmahdy_canaries  # noqa: E402
-from leakage_tasks.research.victims.docstrings import docstring_corpus  # noqa: E402
-from leakage_tasks.research.victims.wordpiece import train_wordpiece  # noqa: E402
-from leakage_tasks.targets import ClassifierTarget  # noqa: E402
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.canaries import Canary
+from leakage_tasks.canaries.alphabets import tokenizer_words
+from leakage_tasks.canaries.presets.elmahdy import elmahdy_canaries
+from leakage_tasks.research.victims.docstrings import docstring_corpus
+from leakage_tasks.research.victims.wordpiece import train_wordpiece
+from leakage_tasks.targets import ClassifierTarget
 
 BATCHES = (32, 64, 128, 256, 512)
 

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import ROOT
 from tests.report.pages import canary, usual_canaries, write_run
 
 SECONDS, MEGABYTES = 60.0, 1000.0
@@ -68,8 +69,7 @@ def write_large_run(folder: Path, number: int) -> None:
 
 def run_command(words: Sequence[str | Path], size: str) -> Cost:
     """Run a ``leakage`` command in its own process and measure it."""
-    root = Path(__file__).resolve().parent.parent
-    environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "2"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"}
     with tempfile.TemporaryDirectory() as folder:
         peak_file = Path(folder, "peak")
         start = time.perf_counter()

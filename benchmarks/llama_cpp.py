@@ -28,7 +28,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import socket
 import subprocess
 import sys
@@ -38,20 +37,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import requests
+import torch
+from transformers import LlamaForCausalLM
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import requests  # noqa: E402
-import torch  # noqa: E402
-from transformers import LlamaForCausalLM  # noqa: E402
-
-from benchmarks.compatibility.tokenizers import corpus  # noqa: E402
-from benchmarks.llama_model import LENGTH, make_canaries, save, train  # noqa: E402
-from leakage_tasks.attacks import Finding  # noqa: E402
-from leakage_tasks.canaries import Canary  # noqa: E402
-from leakage_tasks.research.victims.harness_run import HarnessCommand  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.compatibility.tokenizers import corpus
+from benchmarks.llama_model import LENGTH, make_canaries, save, train
+from leakage_tasks.attacks import Finding
+from leakage_tasks.canaries import Canary
+from leakage_tasks.research.victims.harness_run import HarnessCommand
 
 TASKS = ("canary_extraction", "canary_exposure")
 BEFORE = "Note:"

@@ -7,24 +7,19 @@ tokenizer, ``canaries.jsonl``, and the weights in float32 as ``model.gguf``.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import numpy as np
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
-
-from benchmarks.compatibility.tokenizers import corpus, llama_3  # noqa: E402
-from leakage_tasks.canaries import Canary, read_manifest  # noqa: E402
+from benchmarks import ROOT
+from benchmarks.compatibility.tokenizers import corpus, llama_3
+from leakage_tasks.canaries import Canary, read_manifest
 
 TEMPLATE = "The pin of {unique} is {digits:2}."
 LENGTH = 64

@@ -13,22 +13,17 @@ import argparse
 import json
 import os
 import random
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import torch
 
-import torch  # noqa: E402
-
-from leakage_tasks.data.utterances import Utterance, read_utterances  # noqa: E402
-from leakage_tasks.training.rows import bucketed  # noqa: E402
-from leakage_tasks.training.tagger.model import fresh_tagger  # noqa: E402
-from leakage_tasks.training.tagger.rows import TaggedRows  # noqa: E402
-from leakage_tasks.training.tagger.trainer import CLIP, NLURecipe, train_tagger  # noqa: E402
+from benchmarks.clock import cpu_seconds
+from leakage_tasks.data.utterances import Utterance, read_utterances
+from leakage_tasks.training.rows import bucketed
+from leakage_tasks.training.tagger.model import fresh_tagger
+from leakage_tasks.training.tagger.rows import TaggedRows
+from leakage_tasks.training.tagger.trainer import CLIP, NLURecipe, train_tagger
 
 WANTED = 0.8
 
@@ -78,13 +73,6 @@ def utterances(most: int) -> tuple[str, list[Utterance]]:
         return "generated", read_utterances(Path(folder) / "nlu" / "train")[:most]
 
 
-def spent(run: Callable[[], None]) -> float:
-    """Return the seconds of processor time of a call."""
-    before = time.process_time()
-    run()
-    return time.process_time() - before
-
-
 def main() -> None:
     """Measure both loops and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -99,7 +87,7 @@ def main() -> None:
     for turn in range(options.rounds):
         for loop in list(best)[:: 1 if turn % 2 else -1]:
             bench.start()
-            best[loop] = min(best[loop], spent(getattr(bench, loop)))
+            best[loop] = min(best[loop], cpu_seconds(getattr(bench, loop)))
     ratio = best["hand"] / best["ours"]
     speeds = {f"{loop}_utterances_a_second": round(len(rows) / seconds) for loop, seconds in best.items()}
     results = {"data": name, "utterances": len(rows), **speeds, "losses": bench.losses}

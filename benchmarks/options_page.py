@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from benchmarks import ROOT
 from leakage_tasks.attacks.registry import ATTACKS
 from leakage_tasks.core.option import Option
 from leakage_tasks.harness.places import our_models
 from leakage_tasks.tasks.options import TASKS
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
+PAGE = ROOT / "docs" / "options.md"
 INTRODUCTION = """\
 # Options
 

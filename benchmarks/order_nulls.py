@@ -11,26 +11,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
 import lm_eval
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 from scipy import stats
 
+from benchmarks import ROOT
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.stats.intervals import clopper_pearson
 
 TASK, LEVEL = "contamination_test", 0.05
 PROTOCOL = ("items", "shards", "permutations")
-CONFIGS = Path(__file__).resolve().parent.parent / "task_configs"
+CONFIGS = ROOT / "task_configs"
 BENCHMARK = """
 task: null_file
 dataset_path: json

@@ -11,29 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import numpy as np
+import torch
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-
-from leakage_tasks.canaries import Canary, make_canaries, write_manifest  # noqa: E402
-from leakage_tasks.planning.estimate import QUANTITIES, KindPlan  # noqa: E402
-from leakage_tasks.planning.pilot import attack_together  # noqa: E402
-from leakage_tasks.planning.plan import Planner, kind_of  # noqa: E402
-from leakage_tasks.selftest.run import load_model  # noqa: E402
-from leakage_tasks.stats.totals import Stratum, total_range  # noqa: E402
-from tests.encoders import save_base  # noqa: E402
-from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece  # noqa: E402
+from leakage_tasks.canaries import Canary, make_canaries, write_manifest
+from leakage_tasks.planning.estimate import QUANTITIES, KindPlan
+from leakage_tasks.planning.pilot import attack_together
+from leakage_tasks.planning.plan import Planner, kind_of
+from leakage_tasks.selftest.run import load_model
+from leakage_tasks.stats.totals import Stratum, total_range
+from tests.encoders import save_base
+from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece
 
 TASKS = ("canary_exposure", "canary_extraction")
 CANARIES, PILOT, DRAWN, BUDGET = 15, 5, 300, 600

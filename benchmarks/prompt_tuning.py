@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
-import os
 import re
 import subprocess
 import sys
@@ -22,18 +21,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import GPT2Config, GPT2LMHeadModel
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import torch  # noqa: E402
-from torch.nn.functional import cross_entropy  # noqa: E402
-from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
-
-from leakage_tasks.pairs import Pair  # noqa: E402
-from leakage_tasks.training.prompt.settings import PromptSettings  # noqa: E402
-from leakage_tasks.training.prompt.tuning import tune_prompt  # noqa: E402
+from leakage_tasks.pairs import Pair
+from leakage_tasks.training.prompt.settings import PromptSettings
+from leakage_tasks.training.prompt.tuning import tune_prompt
 
 PREFIX = SUFFIX = 50
 PROMPT = 100
@@ -125,7 +119,8 @@ def steady_heap() -> None:
 
 def measured_apart(loop: str) -> float:
     """Return the peak memory of ``loop`` in a new process."""
-    done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--peak-of", loop], capture_output=True, text=True)
+    words = [sys.executable, "-m", "benchmarks.prompt_tuning", *sys.argv[1:], "--peak-of", loop]
+    done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
     return float(done.stdout)

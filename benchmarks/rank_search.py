@@ -10,19 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from leakage_tasks.attacks import Finding, run_attack  # noqa: E402
-from leakage_tasks.canaries import Canary, read_manifest  # noqa: E402
-from leakage_tasks.targets import CausalTarget  # noqa: E402
+from benchmarks import ROOT
+from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.canaries import Canary, read_manifest
+from leakage_tasks.targets import CausalTarget
 
 SECONDS = 2.0
 CALLS = 100_000

@@ -17,7 +17,8 @@ from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks import ROOT
+
 PACKAGE = "leakage_tasks"
 Imports = set[tuple[str, str]]
 

@@ -22,29 +22,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import numpy as np
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
-
-from leakage_tasks.attacks import Finding, run_attack  # noqa: E402
-from leakage_tasks.attacks.causal.nodes import Nodes  # noqa: E402
-from leakage_tasks.attacks.causal.search_tree import SearchTree  # noqa: E402
-from leakage_tasks.canaries import Canary  # noqa: E402
-from leakage_tasks.models.char_tokenizer import char_tokenizer  # noqa: E402
-from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402
-from leakage_tasks.targets import CausalTarget  # noqa: E402
+from leakage_tasks.attacks import Finding, run_attack
+from leakage_tasks.attacks.causal.nodes import Nodes
+from leakage_tasks.attacks.causal.search_tree import SearchTree
+from leakage_tasks.canaries import Canary
+from leakage_tasks.models.char_tokenizer import char_tokenizer
+from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.targets import CausalTarget
 
 TOKENIZER = char_tokenizer("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ 0123456789.,:;-?!'\n")
 SECRET = tuple("281265017")

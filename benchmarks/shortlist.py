@@ -10,29 +10,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import numpy as np  # noqa: E402
-
-from leakage_tasks.attacks import run_attack  # noqa: E402
-from leakage_tasks.attacks.classifier.class_scores import ClassScores  # noqa: E402
-from leakage_tasks.attacks.classifier.shortlist import first_order  # noqa: E402
-from leakage_tasks.attacks.registry import AttackRequest  # noqa: E402
-from leakage_tasks.canaries import Canary, elmahdy_canaries  # noqa: E402
-from leakage_tasks.research.classifiers.experiment import corpus  # noqa: E402
-from leakage_tasks.research.classifiers.victims import alphabet_of, classes_by_rows, trained_victim  # noqa: E402
-from leakage_tasks.research.elmahdy.trials import SMALL  # noqa: E402
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.classifier.class_scores import ClassScores
+from leakage_tasks.attacks.classifier.shortlist import first_order
+from leakage_tasks.attacks.registry import AttackRequest
+from leakage_tasks.canaries import Canary, elmahdy_canaries
+from leakage_tasks.research.classifiers.experiment import corpus
+from leakage_tasks.research.classifiers.victims import alphabet_of, classes_by_rows, trained_victim
+from leakage_tasks.research.elmahdy.trials import SMALL
 
 LENGTHS = (50, 100, 200, 500, 1_000, 2_000, 5_000)
 TOP = 10

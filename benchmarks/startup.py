@@ -18,7 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks import ROOT
+
 READ = "import site, sys, time\nfor _ in 'ab': site.addsitedir({folder!r}, set())"
 LINES = READ.splitlines()
 TIMED = "\n".join([LINES[0], "start = time.perf_counter()", LINES[1], "print(time.perf_counter() - start)"])

@@ -11,30 +11,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
-
-from leakage_tasks.attacks.suffix.attack import uniforms  # noqa: E402
-from leakage_tasks.core.errors import LeakageError  # noqa: E402
-from leakage_tasks.pairs import Pair  # noqa: E402
-from leakage_tasks.pairs.source import Source, read_pairs  # noqa: E402
-from leakage_tasks.research.victims.pair_lm import PUBLIC, lab_pair_lm  # noqa: E402
-from leakage_tasks.targets.causal.target import CausalTarget  # noqa: E402
-from leakage_tasks.targets.suffix.decoding_config import DecodingConfig  # noqa: E402
-from leakage_tasks.targets.suffix.target import CausalSuffixes  # noqa: E402
+from benchmarks import ROOT
+from leakage_tasks.attacks.suffix.attack import uniforms
+from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.pairs import Pair
+from leakage_tasks.pairs.source import Source, read_pairs
+from leakage_tasks.research.victims.pair_lm import PUBLIC, lab_pair_lm
+from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+from leakage_tasks.targets.suffix.target import CausalSuffixes
 
 SCHEME = DecodingConfig(top_p=0.7, temperature=0.8)
 PREFIXES_AT_ONCE = (1, 2, 4)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import sys
 import time
@@ -111,7 +110,6 @@ def outcomes(results: Path) -> str:
 def main() -> None:
     """Run the command and report."""
     options = step_options(__doc__).parse_args()
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     report, meter, work = Report("audit", options.out), Meter(options.tiny), options.out / "audit"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()

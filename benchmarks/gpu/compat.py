@@ -1,14 +1,12 @@
-"""A part of the compatibility table on the GPU, by ``benchmarks/compat.py``."""
+"""A part of the compatibility table on the GPU, by ``benchmarks.compat``."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 from benchmarks.gpu.report import FAILED, HELD, Report, device, step_options
 
-SCRIPT = Path(__file__).resolve().parents[1] / "compat.py"
 SECONDS, TINY_SECONDS = 28, 5
 
 
@@ -16,7 +14,7 @@ def main() -> None:
     """Run as many cells as the time allows, one of each architecture first."""
     options = step_options(__doc__).parse_args()
     report, limit = Report("compat", options.out), TINY_SECONDS if options.tiny else SECONDS
-    words = [sys.executable, str(SCRIPT), "--device", device(), "--seconds", str(limit)]
+    words = [sys.executable, "-m", "benchmarks.compat", "--device", device(), "--seconds", str(limit)]
     done = subprocess.run([*words, "--output", str(options.out / "compat")], capture_output=True, text=True)
     print(done.stdout, done.stderr, sep="\n")
     lines = done.stdout.splitlines() or [done.stderr.strip().rpartition("\n")[2] or "no output"]

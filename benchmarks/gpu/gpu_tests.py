@@ -6,11 +6,10 @@ import importlib.util
 import re
 import subprocess
 import sys
-from pathlib import Path
 
+from benchmarks import ROOT
 from benchmarks.gpu.report import FAILED, HELD, LEFT_OUT, Report, step_options
 
-ROOT = Path(__file__).resolve().parents[2]
 REASON = 'reason="needs a GPU"'
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 
