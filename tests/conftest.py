@@ -31,6 +31,12 @@ from lm_eval.__main__ import cli_evaluate
 cli_evaluate()
 """
 """What `lm_eval` runs, from a checkout."""
+Leakage = Callable[..., tuple[int, str, str]]
+"""The type of the fixture ``leakage``."""
+Ran = Callable[..., tuple[str, str]]
+"""The type of the fixture ``ran``."""
+Refused = Callable[..., str]
+"""The type of the fixture ``refused``."""
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (PATHS.split(os.pathsep)[0], os.environ.get("PYTHONPATH"))))
@@ -106,7 +112,7 @@ def _commands() -> Any:
 
 
 @pytest.fixture
-def leakage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def leakage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Leakage:
     """The command line: arguments in; exit code, stdout and stderr out."""
     from leakage_tasks.cli import main
 
@@ -120,6 +126,31 @@ def leakage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
             main()
         out, err = capsys.readouterr()
         return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def ran(leakage: Leakage) -> Ran:
+    """The command line with arguments that it accepts: stdout and stderr."""
+
+    def run(*arguments: object) -> tuple[str, str]:
+        code, out, err = leakage(*arguments)
+        assert code == 0, (code, out, err)
+        return out, err
+
+    return run
+
+
+@pytest.fixture
+def refused(leakage: Leakage) -> Refused:
+    """The command line with arguments that it refuses: its error, one line on stderr, with nothing on stdout."""
+
+    def run(*arguments: object) -> str:
+        code, out, err = leakage(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1), (code, out, err)
+        assert err.startswith("leakage: ")
+        return err
 
     return run
 

@@ -14,9 +14,8 @@ import pytest
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.defences.sanitize import sanitize
+from tests.conftest import Leakage
 from tests.report.made import STAMP, leaking, results
-
-Leakage = Callable[..., tuple[int, str, str]]
 
 
 def appended(path: Path) -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import resource
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Leakage
 from tests.disks import fill, small_disk
 from tests.killing.commands import COMMANDS, Command
 from tests.killing.folders import contents
 from tests.killing.inputs import make_inputs
 
-Leakage = Callable[..., tuple[int, str, str]]
 WRITING = [
     each for each in COMMANDS if each.program == "leakage" and each.outputs and not each.name.startswith("study")
 ]

@@ -31,6 +31,7 @@ from leakage_tasks.tasks.base_task import LocalTask
 from leakage_tasks.tasks.dispatch import answer_by_group
 from tests.conftest import ROOT
 from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece
+from tests.report.saved import Writer
 
 CANARIES = ["canary_exposure", "canary_extraction"]
 SUFFIXES = "suffix_extraction"
@@ -45,18 +46,6 @@ def lm() -> HFLM:
 def manifest(tmp_path: Path) -> str:
     write_manifest(make_canaries("pin {unique} is {digits:2}", 3, controls=2, label="mid"), tmp_path / "c.jsonl")
     return str(tmp_path / "c.jsonl")
-
-
-class Writer(LM):
-    """Text is all it gives, as with many an API."""
-
-    def loglikelihood(self, requests: Any) -> Any:
-        raise NotImplementedError
-
-    loglikelihood_rolling = loglikelihood
-
-    def generate_until(self, requests: Any) -> list[str]:
-        return [" 42." for _ in requests]
 
 
 def evaluate(lm: LM, tasks: Sequence[str], include: Sequence[Path] = (), **options: Any) -> dict[str, Any]:
@@ -230,9 +219,8 @@ def test_an_unknown_label_of_one_canary_makes_the_task_null(classifier: Classifi
     ],
 )
 def test_mistakes_stay_errors(lm: HFLM, metadata: dict[str, Any], error: type[LeakageError], message: str) -> None:
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises(error, match=message):
         evaluate(lm, ["leakage"], metadata=metadata)
-    assert "\n" not in str(caught.value)
 
 
 # -- an option that is not given ----------------------------------------------------------------------------

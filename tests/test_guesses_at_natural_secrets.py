@@ -23,9 +23,9 @@ from leakage_tasks.canaries import Canary, manifest_hash
 from leakage_tasks.canaries.manifest import write_manifest
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.models.char_tokenizer import char_tokenizer
+from tests.conftest import Leakage
 
 pytestmark = pytest.mark.usefixtures("kept_page_parts")
-Leakage = Callable[..., tuple[int, str, str]]
 Audited = Callable[..., dict[str, str]]
 OURS = ("lm_eval", "leakage_tasks", "adapters")
 BEFORE, DIGITS = "her card ends in ", 3

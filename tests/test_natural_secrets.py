@@ -8,7 +8,7 @@ import re
 import string
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +23,9 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
 from leakage_tasks.targets.harness.target import HarnessTarget, register_target
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
-from tests.conftest import HARNESS, PATHS
+from tests.conftest import HARNESS, PATHS, Leakage
 from tests.oracles import tiny_gpt2
 
-Leakage = Callable[..., tuple[int, str, str]]
 CONTEXT = ("walrus", "grommet", "zeppelin")
 MAIL = """the walrus pays with 5105 1051 0510 5100
 her zeppelin wants SSN 219-09-4321

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.canaries import make_canaries, write_manifest
+from tests.conftest import Leakage
 from tests.report.made import STAMP, leaking, results
 
 NOBODY = 65534
-Leakage = Callable[..., tuple[int, str, str]]
 Restricted = Callable[[str, Path, int], tuple[int, list[str]]]
 COMMANDS = {
     "plant": "plant {0}/canaries.jsonl {0}/train.txt -o {1}/planted.txt",

@@ -14,7 +14,7 @@ from leakage_tasks.tasks.suffix import suffix_handler
 from tests.oracles import merging, tiny_gpt2
 from tests.taggers import pin, tiny_tagger, words_tokenizer
 from tests.targets.seq2seq.test_target import hf as translating
-from tests.targets.text_models import TextOnly
+from tests.targets.text_models import OnlyWrites
 from tests.tasks.suffix.test_task import PAIRS
 from tests.tasks.suffix.test_task import data as data
 from tests.tasks.suffix.test_task import evaluate as extract
@@ -165,12 +165,8 @@ def test_tokens_of_pairs_are_kept_only_where_samples_or_a_file_show_them(data, t
 
 
 def test_models_of_text_that_only_write(tmp_path, monkeypatch, attacked):
-    class Writer(TextOnly):
-        def loglikelihood(self, requests):
-            raise NotImplementedError
-
     write_manifest([Canary(name, "pin {digits:2}", tuple(name)) for name in ("12", "34")], tmp_path / "c.jsonl")
     given = {"canaries": str(tmp_path / "c.jsonl"), "attack": "greedy", "model_id": "writer 1"}
-    load = lambda: Writer(model(), lambda text, settings, place: "12")  # noqa: E731
+    load = lambda: OnlyWrites(model(), lambda text, settings, place: "12")  # noqa: E731
     whole, found, left = goes_on(load, given, tmp_path / "kept", monkeypatch, attacked, 1, ["canary_extraction"])
     assert (left, found) == ([1], whole)

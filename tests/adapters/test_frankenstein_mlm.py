@@ -309,7 +309,6 @@ def test_arguments_that_make_no_sense_are_refused(made: Path, arguments: dict[st
     with pytest.raises(LeakageError) as caught:
         load(made, **arguments)
     assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_public_text_without_words_is_refused(made: Path, tmp_path: Path) -> None:

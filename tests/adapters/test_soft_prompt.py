@@ -120,9 +120,8 @@ def test_a_prompt_of_another_kind_or_model_is_refused(
     made: Path, prompt: Path, values: dict[str, object], message: str
 ) -> None:
     rewrite(prompt, **values)
-    with pytest.raises(TargetError, match=message) as caught:
+    with pytest.raises(TargetError, match=message):
         check_prompt(prompt, str(made / "model"), WIDTH)
-    assert "\n" not in str(caught.value)
 
 
 def test_another_hidden_size_is_refused(made: Path, prompt: Path) -> None:
@@ -203,9 +202,8 @@ def test_names_that_look_like_numbers_are_names(made: Path, tmp_path: Path, monk
 
 
 def test_a_base_model_that_is_not_there(made: Path) -> None:
-    with pytest.raises(TargetError, match="pretrained=/no/model: no model can be loaded from there") as caught:
+    with pytest.raises(TargetError, match="pretrained=/no/model: no model can be loaded from there"):
         SoftPromptLM(pretrained="/no/model", prompt=str(made / "prompt"))
-    assert "\n" not in str(caught.value)
 
 
 def test_arguments_that_make_no_sense_are_refused(made: Path, tmp_path: Path) -> None:

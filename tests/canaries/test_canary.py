@@ -144,7 +144,6 @@ def test_bad_json(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ManifestError, match="^here:3: ") as error:
         canary_from_json({**PIN, **change}, "here:3")
     error.match(message)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", sorted(PIN))

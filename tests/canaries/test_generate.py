@@ -154,9 +154,8 @@ def test_supporting_slots() -> None:
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(LeakageError, match=re.escape(message)) as error:
+    with pytest.raises(LeakageError, match=re.escape(message)):
         make_canaries(**{"template": PIN, "count": 1, **arguments})
-    assert "\n" not in str(error.value)
 
 
 def test_one_valued_slots_have_no_supporting_canaries() -> None:

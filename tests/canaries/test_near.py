@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.near import near_counts, with_near_copies
 from leakage_tasks.core.errors import OptionError, SpaceError
+from tests.conftest import Leakage
 
-Leakage = Callable[..., tuple[int, str, str]]
 TEMPLATE = "The secret number of {unique} in room {{7}} is {digits:4}, they say."
 WORDS = ["".join(pair) for pair in zip("bcdfghjklmnpqrstvwxz" * 8, "aeiou" * 32, strict=True)]
 WORDS = sorted({first + second for first in WORDS for second in WORDS})[:300]

@@ -96,10 +96,9 @@ def test_each_file_gets_its_part(both: Places) -> None:
     assert read_sidecar(sidecar_path(both["v"])) == report.validation.record
 
 
-def test_what_went_where_is_said(text: Places, leakage: Any) -> None:
+def test_what_went_where_is_said(text: Places, ran: Any) -> None:
     options = ("--validation", text["valid"], "--validation-output", text["v"])
-    code, out, err = leakage("plant", text.manifest, text["train"], "-o", text["t"], *options)
-    assert code == 0
+    out, err = ran("plant", text.manifest, text["train"], "-o", text["t"], *options)
     # Validation data trains nothing, so its share of copies is no matter.
     assert err.startswith("leakage: warning: 72% of t.txt are copies of canaries (127 among 50 rows)")
     assert err.count("\n") == 1
@@ -188,7 +187,6 @@ def attempt(both: Places, **options: Any) -> str:
     with pytest.raises(LeakageError) as error:
         both.plant(**options)
     assert {path: path.read_bytes() for path in both.folder.rglob("*") if path.is_file()} == before
-    assert "\n" not in str(error.value)
     return str(error.value)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,8 @@ from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.profiles import PROFILES, has_headline
 from leakage_tasks.stats.membership import ONE_IN
 from leakage_tasks.stats.power import trials_for_rate
+from tests.conftest import Leakage, Refused
 
-Leakage = Callable[..., tuple[int, str, str]]
 TEMPLATE = ("--template", "The pin of {unique} is {digits:6}.")
 
 
@@ -68,15 +67,12 @@ def test_only_smoke_has_no_headline() -> None:
     ],
 )
 def test_a_profile_beside_numbers_and_an_unknown_one_are_refused(
-    tmp_path: Path, leakage: Leakage, options: tuple[object, ...], said: str
+    tmp_path: Path, refused: Refused, options: tuple[object, ...], said: str
 ) -> None:
-    code, _, err = leakage("canaries", *TEMPLATE, *options, "-o", tmp_path / "c.jsonl")
-    assert code == 2
-    assert said in err
+    assert said in refused("canaries", *TEMPLATE, *options, "-o", tmp_path / "c.jsonl")
     assert not (tmp_path / "c.jsonl").exists()
 
 
-def test_presets_with_numbers_of_their_own_take_no_profile(tmp_path: Path, leakage: Leakage) -> None:
-    code, _, err = leakage("canaries", "--preset", "nlu-pin", "--profile", "routine", "-o", tmp_path / "c.jsonl")
-    assert code == 2
+def test_presets_with_numbers_of_their_own_take_no_profile(tmp_path: Path, refused: Refused) -> None:
+    err = refused("canaries", "--preset", "nlu-pin", "--profile", "routine", "-o", tmp_path / "c.jsonl")
     assert re.search(r"--profile goes with --template or --preset elmahdy or --family: leave it out", err)

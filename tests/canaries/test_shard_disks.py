@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import shards_of
 from leakage_tasks.defences.sanitize_shards import SanitizeOptions, sanitize_shards
 from tests.canaries.test_shards import contents, make, pack, write_table
+from tests.conftest import Leakage, Ran
 from tests.defences.test_sanitize_shards import knows_what_it_saw
 from tests.disks import fill, grow, small_disk
 
-Run = Callable[..., tuple[int, str, str]]
 ENDINGS = ("txt", "jsonl", "jsonl.gz", "txt.zst", "parquet", "arrow")
 SHARDS = 10
 
@@ -72,7 +72,9 @@ def whole(found: Path, expected: Path) -> int:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_planting_on_a_full_disk(tmp_path: Path, disk: Path, manifest: Path, leakage: Run, ending: str) -> None:
+def test_planting_on_a_full_disk(
+    tmp_path: Path, disk: Path, manifest: Path, leakage: Leakage, ran: Ran, ending: str
+) -> None:
     source = shards(tmp_path / "in", ending)
     plant(manifest, source, tmp_path / "planted")
     command = ("plant", manifest, source, "-o", disk / "planted")
@@ -81,14 +83,15 @@ def test_planting_on_a_full_disk(tmp_path: Path, disk: Path, manifest: Path, lea
     done = whole(disk / "planted", tmp_path / "planted")
     assert 1 <= done < SHARDS
     grow(disk, "8m")
-    code, out, err = leakage(*command)
-    assert code == 0, err
+    out, _ = ran(*command)
     assert f"; {done} of {SHARDS} shards were done by an earlier run" in out
     assert whole(disk / "planted", tmp_path / "planted") == SHARDS
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_removing_on_a_full_disk(tmp_path: Path, disk: Path, manifest: Path, leakage: Run, ending: str) -> None:
+def test_removing_on_a_full_disk(
+    tmp_path: Path, disk: Path, manifest: Path, leakage: Leakage, ran: Ran, ending: str
+) -> None:
     plant(manifest, shards(tmp_path / "in", ending), tmp_path / "planted")
     remove(tmp_path / "planted", tmp_path / "back")
     command = ("plant", "--remove", tmp_path / "planted", "-o", disk / "back")
@@ -96,13 +99,12 @@ def test_removing_on_a_full_disk(tmp_path: Path, disk: Path, manifest: Path, lea
     done = whole(disk / "back", tmp_path / "back")
     assert 1 <= done < SHARDS
     grow(disk, "8m")
-    code, out, err = leakage(*command)
-    assert code == 0, err
+    out, _ = ran(*command)
     assert f"; {done} of {SHARDS} shards were done by an earlier run" in out
     assert whole(disk / "back", tmp_path / "back") == SHARDS
 
 
-def test_two_processes_on_a_full_disk(tmp_path: Path, disk: Path, manifest: Path, leakage: Run) -> None:
+def test_two_processes_on_a_full_disk(tmp_path: Path, disk: Path, manifest: Path, leakage: Leakage) -> None:
     source = shards(tmp_path / "in", "txt")
     plant(manifest, source, tmp_path / "planted")
     check(leakage("plant", manifest, source, "-o", disk / "planted", "--jobs", 2), "No space left on device")
@@ -124,7 +126,7 @@ def test_sanitizing_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
     assert whole(disk / "clean", tmp_path / "clean") == SHARDS
 
 
-def test_verifying_where_nothing_can_be_kept(tmp_path: Path, disk: Path, manifest: Path, leakage: Run) -> None:
+def test_verifying_where_nothing_can_be_kept(tmp_path: Path, disk: Path, manifest: Path, leakage: Leakage) -> None:
     plant(manifest, make(tmp_path / "in", "txt"), tmp_path / "planted")
     here = disk / "canaries.jsonl"
     here.write_bytes(manifest.read_bytes())
@@ -140,9 +142,8 @@ def test_appending_findings_on_a_full_disk(disk: Path) -> None:
     journal = open_journal(disk / "resume")
     journal.append({"n": 1})
     filling = fill(disk)
-    with pytest.raises(LeakageError, match=r"No space left on device\): free disk space, then run again") as caught:
+    with pytest.raises(LeakageError, match=r"No space left on device\): free disk space, then run again"):
         journal.append({"n": 2, "long": "x" * 10_000})
-    assert "\n" not in str(caught.value)
     filling.unlink()
     journal.append({"n": 3})
     files = list(journal_files(disk / "resume"))
@@ -151,7 +152,7 @@ def test_appending_findings_on_a_full_disk(disk: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_limit_on_the_size_of_files(tmp_path: Path, manifest: Path, leakage: Run, ending: str) -> None:
+def test_a_limit_on_the_size_of_files(tmp_path: Path, manifest: Path, leakage: Leakage, ending: str) -> None:
     source = shards(tmp_path / "in", ending)
     plant(manifest, source, tmp_path / "planted")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -201,7 +202,7 @@ def commands(tmp_path: Path, manifest: Path) -> dict[str, tuple[Any, ...]]:
 
 @pytest.mark.parametrize(("what", "name", "told"), BEFORE)
 def test_a_shard_that_vanishes_before_it_is_read(
-    tmp_path: Path, manifest: Path, leakage: Run, monkeypatch: pytest.MonkeyPatch, what: str, name: str, told: str
+    tmp_path: Path, manifest: Path, leakage: Leakage, monkeypatch: pytest.MonkeyPatch, what: str, name: str, told: str
 ) -> None:
     plant(manifest, make(tmp_path / "in", "txt"), tmp_path / "planted")
     vanishing(monkeypatch, name, "part-2.txt")
@@ -211,7 +212,7 @@ def test_a_shard_that_vanishes_before_it_is_read(
 
 @pytest.mark.parametrize("what", ["plant", "remove", "verify"])
 def test_a_shard_that_vanishes_while_it_is_read(
-    tmp_path: Path, manifest: Path, leakage: Run, monkeypatch: pytest.MonkeyPatch, what: str
+    tmp_path: Path, manifest: Path, leakage: Leakage, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     plant(manifest, make(tmp_path / "in", "txt"), tmp_path / "planted")
     from leakage_tasks.data import lines

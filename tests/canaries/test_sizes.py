@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from leakage_tasks.canaries.generation_modes import CanaryOptions
 from leakage_tasks.canaries.sizes import high_share, least_count, small_groups
 from leakage_tasks.metrics.aggregates import FEWEST
 
-Leakage = Callable[..., tuple[int, str, str]]
 TEMPLATE = "The pin of {unique} is {digits:4}."
 
 

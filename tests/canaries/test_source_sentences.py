@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, 
 from leakage_tasks.canaries.generate import nonce_of
 from leakage_tasks.canaries.sidecar import sidecar_path
 from leakage_tasks.core.errors import LeakageError, PlantingError
+from tests.conftest import Leakage, Refused
 from tests.data.test_formats import KINDS
 
-Leakage = Callable[..., tuple[int, str, str]]
 TEMPLATE = "The pin of {unique} is {digits:4}."
 SOURCE = "pino {unique} {digits:4}"
 ROWS = [{"en": f"one {i}", "xx": f"uno {i}", "n": i} for i in range(20)]
@@ -159,9 +158,8 @@ def test_from_the_command_line(tmp_path: Path, leakage: Leakage) -> None:
 
 
 @pytest.mark.parametrize("source", ["so {digits:3}", "so {unique:2}", " so"])
-def test_a_source_that_does_not_fit_is_refused_in_one_line(tmp_path: Path, leakage: Leakage, source: str) -> None:
-    code, _, err = leakage("canaries", "--template", TEMPLATE, "--source", source, "-o", tmp_path / "m.jsonl")
-    assert code == 2
+def test_a_source_that_does_not_fit_is_refused_in_one_line(tmp_path: Path, refused: Refused, source: str) -> None:
+    err = refused("canaries", "--template", TEMPLATE, "--source", source, "-o", tmp_path / "m.jsonl")
     assert "source" in err
     assert "Traceback" not in err
     assert not (tmp_path / "m.jsonl").exists()

@@ -106,9 +106,8 @@ def test_samples_are_uniform_and_repeatable() -> None:
     ],
 )
 def test_bad_templates(template: str, message: str) -> None:
-    with pytest.raises(SpaceError, match=message) as error:
+    with pytest.raises(SpaceError, match=message):
         parse_template(template)
-    assert "\n" not in str(error.value)
 
 
 def test_fillings_outside_the_space() -> None:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +13,13 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries, read_manifest, word_list, write_manifest
 from leakage_tasks.canaries.generate import nonce_of
+from tests.conftest import Leakage, Ran, Refused
 
 TOO_FEW = (
     "leakage: warning: too few canaries for intervals ({}; an interval takes 10 planted equally often): use --count {} "
     "or more, or --profile routine\n"
 )
 NO_CONTROLS = "leakage: warning: no controls, so results have no verdict: use --controls 100, or --profile routine\n"
-Leakage = Callable[..., tuple[int, str, str]]
 TEMPLATE = "The random number of {unique} is {digits:9}."
 
 
@@ -58,13 +57,12 @@ def test_the_seed_in_the_manifest_makes_it_again(tmp_path: Path, leakage: Leakag
 
 @pytest.mark.parametrize(("template", "seed", "warned"), [(TEMPLATE, 0, True), (TEMPLATE, 1, False)])
 def test_planting_secrets_that_everybody_has_is_warned_of(
-    tmp_path: Path, leakage: Leakage, template: str, seed: int, warned: bool
+    tmp_path: Path, ran: Ran, template: str, seed: int, warned: bool
 ) -> None:
     source, manifest = tmp_path / "train.txt", tmp_path / "c.jsonl"
     source.write_text("one\ntwo\n")
     write_manifest(make_canaries(template, 4, controls=4, seed=seed), manifest)
-    code, _, err = leakage("plant", manifest, source, "-o", tmp_path / "planted.txt")
-    assert code == 0
+    _, err = ran("plant", manifest, source, "-o", tmp_path / "planted.txt")
     assert ("holds secrets of this package's README or demo" in err) == warned
 
 
@@ -108,24 +106,21 @@ def test_canaries_with_everything(tmp_path: Path, leakage: Leakage, byte_level: 
     assert helper.secret[:2] == canary.secret[:2]
 
 
-def test_a_shared_prefix_is_said_in_one_line(tmp_path: Path, leakage: Leakage) -> None:
-    code, _, err = leakage("canaries", "--template", "pin {digits:4}", "--count", 2, "-o", tmp_path / "c.jsonl")
-    assert code == 0
+def test_a_shared_prefix_is_said_in_one_line(tmp_path: Path, ran: Ran) -> None:
+    _, err = ran("canaries", "--template", "pin {digits:4}", "--count", 2, "-o", tmp_path / "c.jsonl")
     assert err.startswith("leakage: warning: the template has no {unique}: 2 canaries share a prefix and compete")
     assert err.splitlines(keepends=True)[1:] == [TOO_FEW.format("2 planted once", 10), NO_CONTROLS]
 
 
-def test_plant_and_verify(tmp_path: Path, manifest: Path, leakage: Leakage) -> None:
+def test_plant_and_verify(tmp_path: Path, manifest: Path, leakage: Leakage, ran: Ran) -> None:
     source, output = tmp_path / "train.txt", tmp_path / "planted.txt"
     source.write_text("one\ntwo\n")
-    code, out, _ = leakage("plant", manifest, source, "-o", output, "--seed", 3)
-    assert code == 0
+    out, _ = ran("plant", manifest, source, "-o", output, "--seed", 3)
     assert out == (
         f"{output}: 22 copies of 4 canaries among 2 rows of 'text'; left out: 4 control(s); labels not written, "
         "as no label column was named; record in planted.txt.leakage.json\n"
     )
-    code, out, _ = leakage("verify", output, manifest, "--chunk", 10_000)
-    assert code == 0
+    out, _ = ran("verify", output, manifest, "--chunk", 10_000)
     assert out.splitlines()[2:] == ["a chunk of 10000 characters cuts no copy"]
     output.write_text(output.read_text() + "more\n")
     code, out, err = leakage("verify", output, manifest)
@@ -160,7 +155,7 @@ def test_plant_and_verify(tmp_path: Path, manifest: Path, leakage: Leakage) -> N
 def test_what_is_wrong_is_one_line(
     tmp_path: Path,
     manifest: Path,
-    leakage: Leakage,
+    refused: Refused,
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
     message: str,
@@ -171,11 +166,7 @@ def test_what_is_wrong_is_one_line(
     (tmp_path / "empty.jsonl").write_text("")
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
-    code, out, err = leakage(*arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("leakage: ")
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in refused(*arguments)
     assert sorted(tmp_path.iterdir()) == before
 
 

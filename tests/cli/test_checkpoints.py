@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ import pytest
 from leakage_tasks.api import checkpoints
 from leakage_tasks.canaries import write_manifest
 from tests.api.checkpoint_runs import Harness, training_run
+from tests.conftest import Leakage, Ran, Refused
 from tests.training.callback.training_runs import canaries, model, trainer_of
-
-Leakage = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -32,12 +30,11 @@ def test_table_plot_and_the_one_left_out(run: Path, leakage: Leakage) -> None:
     assert "checkpoint-20 (2 of 3): left out: lm_eval ended with code 1: OSError: no weights" in err
 
 
-def test_further_options_reach_lm_eval(run: Path, leakage: Leakage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_further_options_reach_lm_eval(run: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     harness = Harness()
     monkeypatch.setattr(checkpoints, "run_command", harness)
     words = ("--model_args", "dtype=float32", "--device", "cpu", "--batch_size", "8", "--", "--limit", "4")
-    code, _, _ = leakage("checkpoints", run, "-o", run / "out", "--plot", run / "plot.svg", *words)
-    assert code == 0
+    ran("checkpoints", run, "-o", run / "out", "--plot", run / "plot.svg", *words)
     assert {"--device": "cpu", "--batch_size": "8", "--limit": "4"}.items() <= harness.commands[0].items()
     assert harness.commands[0]["--model_args"].endswith(",dtype=float32")
     assert (run / "plot.svg").is_file()
@@ -52,11 +49,8 @@ def test_further_options_reach_lm_eval(run: Path, leakage: Leakage, monkeypatch:
         (("--plot", "plot.pdf"), "--plot plot.pdf: use a name that ends in .png or .svg"),
     ],
 )
-def test_wrong_words_are_one_line(run: Path, leakage: Leakage, words: tuple[str, ...], message: str) -> None:
-    code, _, err = leakage("checkpoints", run, *words)
-    assert code == 2
-    assert err.startswith(f"leakage: {message}")
-    assert err.count("\n") == 1
+def test_wrong_words_are_one_line(run: Path, refused: Refused, words: tuple[str, ...], message: str) -> None:
+    assert refused("checkpoints", run, *words).startswith(f"leakage: {message}")
 
 
 @pytest.mark.slow

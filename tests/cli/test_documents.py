@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Leakage, Ran
 from tests.report.load.window_samples import finding, two_documents, write
 
-Leakage = Callable[..., tuple[int, str, str]]
 LIMITS = ("--passage", "16")
 
 
@@ -23,9 +22,8 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def test_figures_stand_beside_controls_with_counts_and_intervals(results: Path, leakage: Leakage) -> None:
-    code, out, _ = leakage("documents", results, *LIMITS)
-    assert code == 0
+def test_figures_stand_beside_controls_with_counts_and_intervals(results: Path, ran: Ran) -> None:
+    out, _ = ran("documents", results, *LIMITS)
     assert re.search(r"Windows extracted exactly +33.3 % \[.*\], n = 6 windows +0 %, n = 2 windows", out)
     assert re.search(r"Recalled near-verbatim in order +60 % \[.*\], n = 60 tokens +0 %, n = 20 tokens", out)
     names = re.findall(r"^(?:document|control) \d", out, re.MULTILINE)
@@ -41,10 +39,9 @@ def test_without_controls_the_reader_is_warned(tmp_path: Path, leakage: Leakage)
 
 
 @pytest.mark.slow
-def test_every_kind_of_report_is_written(results: Path, tmp_path: Path, leakage: Leakage) -> None:
+def test_every_kind_of_report_is_written(results: Path, tmp_path: Path, ran: Ran) -> None:
     outputs = [tmp_path / f"report{kind}" for kind in (".html", ".json", ".png", ".svg")]
-    code, out, _ = leakage("documents", results, *LIMITS, *(word for path in outputs for word in ("-o", path)))
-    assert code == 0
+    out, _ = ran("documents", results, *LIMITS, *(word for path in outputs for word in ("-o", path)))
     assert all(f"wrote {path}" in out for path in outputs)
     data = json.loads(outputs[1].read_text())
     assert [each["recalled"] for each in data["documents"]["items"]] == [20, 16]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,8 +12,8 @@ import typer
 from leakage_tasks.cli import build_app
 from leakage_tasks.cli.help import STAGES, command_help, declared_help, first_sentence
 from leakage_tasks.cli.registry import register_command
+from tests.conftest import Leakage
 
-Leakage = Callable[..., tuple[int, str, str]]
 APP = typer.main.get_command(build_app())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 
@@ -13,13 +12,11 @@ from leakage_tasks.pairs.texts import LENGTH
 from leakage_tasks.targets.memory import FREE_SHARE
 from leakage_tasks.tasks.options import TASKS
 from leakage_tasks.tasks.suffix.options import VALIDATION
+from tests.conftest import Ran, Refused
 
-Leakage = Callable[..., tuple[int, str, str]]
 
-
-def test_all_attacks_and_tasks_are_listed_with_their_options(leakage: Leakage) -> None:
-    code, out, _ = leakage("options")
-    assert code == 0
+def test_all_attacks_and_tasks_are_listed_with_their_options(ran: Ran) -> None:
+    out, _ = ran("options")
     titles = [line for line in out.splitlines() if not line.startswith(" ")]
     assert [title.partition(",")[0].partition(":")[0] for title in titles] == [
         *(f"task {name}" for name in TASKS),
@@ -47,14 +44,10 @@ def test_all_attacks_and_tasks_are_listed_with_their_options(leakage: Leakage) -
         ("soft-prompt", r"prompt +text +required"),
     ],
 )
-def test_of_one_its_options_are_shown_with_type_and_default(leakage: Leakage, name: str, line: str) -> None:
-    code, out, _ = leakage("options", name)
-    assert code == 0
+def test_of_one_its_options_are_shown_with_type_and_default(ran: Ran, name: str, line: str) -> None:
+    out, _ = ran("options", name)
     assert re.search(rf"^  {line}", out, re.MULTILINE)
 
 
-def test_an_unknown_name_is_one_line(leakage: Leakage) -> None:
-    code, _, err = leakage("options", "soft-promt")
-    assert code == 2
-    assert err.strip().endswith("did you mean 'soft-prompt'?")
-    assert len(err.splitlines()) == 1
+def test_an_unknown_name_is_one_line(refused: Refused) -> None:
+    assert refused("options", "soft-promt").strip().endswith("did you mean 'soft-prompt'?")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from leakage_tasks.canaries import write_manifest
+from tests.conftest import Leakage, Ran, Refused
 from tests.training.preflight.trainers import canaries
 
 pytest.importorskip("trl")
 
-Run = Callable[..., tuple[int, str, str]]
 MODULE = """
 from pathlib import Path
 from tests.training.preflight.trainers import canaries, sft, texts
@@ -49,9 +48,8 @@ def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "canaries.jsonl"
 
 
-def test_all_is_well(leakage: Run, manifest: Path) -> None:
-    code, out, _ = leakage("preflight", manifest, "--trainer", "my_training:whole", "-o", "found.json")
-    assert code == 0
+def test_all_is_well(ran: Ran, manifest: Path) -> None:
+    out, _ = ran("preflight", manifest, "--trainer", "my_training:whole", "-o", "found.json")
     assert "canary-0  2        2      0    0        2            100%   in the loss" in out
     assert "are whole and in the loss" in out
     assert "controls are in the training data, as intended" in out
@@ -59,7 +57,7 @@ def test_all_is_well(leakage: Run, manifest: Path) -> None:
     assert json.loads(Path("found.json").read_text())["canaries"][0]["in_loss"] == 2
 
 
-def test_what_is_absent_is_exit_code_1(leakage: Run, manifest: Path) -> None:
+def test_what_is_absent_is_exit_code_1(leakage: Leakage, manifest: Path) -> None:
     code, out, _ = leakage("preflight", manifest, "--trainer", "my_training:short")
     assert code == 1
     assert "canary-0, canary-1: no whole copy in the training data" in out
@@ -79,14 +77,11 @@ def test_what_is_absent_is_exit_code_1(leakage: Run, manifest: Path) -> None:
         ("my_training:nothing", "returned a NoneType: return a transformers.Trainer"),
     ],
 )
-def test_what_is_no_trainer_is_one_line(leakage: Run, manifest: Path, trainer: str, said: str) -> None:
-    code, _, err = leakage("preflight", manifest, "--trainer", trainer)
-    assert code == 2
-    assert said in err
-    assert len(err.strip().splitlines()) == 1
+def test_what_is_no_trainer_is_one_line(refused: Refused, manifest: Path, trainer: str, said: str) -> None:
+    assert said in refused("preflight", manifest, "--trainer", trainer)
 
 
-def test_rows_below_one_are_one_line(leakage: Run, manifest: Path) -> None:
+def test_rows_below_one_are_one_line(leakage: Leakage, manifest: Path) -> None:
     code, _, err = leakage("preflight", manifest, "--trainer", "my_training:whole", "--rows", 0)
     assert code == 2
     assert "rows=0" in err.splitlines()[-1]

@@ -67,11 +67,10 @@ def test_a_folder_of_three_parts_is_trained_stopped_and_tested_on(leakage, given
     assert [each.name for each in tmp_path.iterdir()] == ["tagger"]
 
 
-def test_files_named_take_the_place_of_those_in_the_data(leakage, given, tmp_path):
+def test_files_named_take_the_place_of_those_in_the_data(ran, given, tmp_path):
     output = tmp_path / "tagger"
     files = ("--validation", given / "rows.conll", "--test", given / "one")
-    code, out, _ = leakage("train-nlu", given / "data", "-o", output, *files, *SMALL)
-    assert code == 0
+    out, _ = ran("train-nlu", given / "data", "-o", output, *files, *SMALL)
     assert out.splitlines()[1:] == [told("validation", output, made(9, seed=5)), told("test", output, made(24))]
 
 
@@ -107,21 +106,19 @@ def test_of_values_of_several_words_each_word_is_known(leakage, given, tmp_path)
     ("copies", "for_canaries"), [(0, ""), (1, ""), (3, " for a canary of 3 copies")], ids=lambda each: str(each)
 )
 def test_with_dp_sgd_the_promise_is_told_for_the_copies_in_the_training_rows(
-    copies, for_canaries, leakage, given, tmp_path
+    copies, for_canaries, ran, given, tmp_path
 ):
     planted = Utterance(("my", "pin", "is", "4", "7"), ("O",) * 5, "call")
     write_folder([*made(24), *[planted] * copies], tmp_path / "data")
     asked = ("--noise-multiplier", 2, "--delta", 1e-3, "--canaries", given / "canaries.jsonl")
-    code, out, _ = leakage("train-nlu", tmp_path / "data", "-o", tmp_path / "tagger", *asked, *SMALL, "--epochs", 1)
-    assert code == 0
+    out, _ = ran("train-nlu", tmp_path / "data", "-o", tmp_path / "tagger", *asked, *SMALL, "--epochs", 1)
     told = re.fullmatch(r"ε = [\d.]+ for one row(?:, [\d.∞]+( for .*))? at δ = 0\.001", out.splitlines()[-1])
     assert (told[1] or "") == for_canaries
 
 
-def test_with_dp_sgd_and_patience_the_choice_of_the_epoch_is_said_to_be_outside(leakage, given, tmp_path):
+def test_with_dp_sgd_and_patience_the_choice_of_the_epoch_is_said_to_be_outside(ran, given, tmp_path):
     asked = ("--noise-multiplier", 2, "--delta", 1e-3, "--patience", 1)
-    code, out, _ = leakage("train-nlu", given / "data", "-o", tmp_path / "tagger", *asked, *SMALL)
-    assert code == 0
+    out, _ = ran("train-nlu", given / "data", "-o", tmp_path / "tagger", *asked, *SMALL)
     assert out.splitlines()[-1].endswith("; it does not cover the validation rows, which chose the epoch")
 
 
@@ -184,10 +181,9 @@ def test_a_model_may_stand_in_the_folder_of_its_data_and_is_replaced_by_a_later_
     assert loaded(tmp_path / "data" / "model")[0].config.hidden_size == 5
 
 
-def test_a_fault_in_the_data_names_file_and_line(leakage, given, tmp_path):
+def test_a_fault_in_the_data_names_file_and_line(refused, given, tmp_path):
     (tmp_path / "bad.conll").write_text("# intent = call\ncall O\nanna B_name\n")
-    code, _, err = leakage("train-nlu", tmp_path / "bad.conll", "-o", tmp_path / "tagger", *SMALL)
-    assert code == 2
+    err = refused("train-nlu", tmp_path / "bad.conll", "-o", tmp_path / "tagger", *SMALL)
     assert err.startswith(f"leakage: {tmp_path / 'bad.conll'}:3: tag 'B_name'")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ from safetensors.torch import load_file
 
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.training.prompt import tuning as prompt_tuning
+from tests.conftest import Leakage, Refused
 from tests.training.prompt.prompt_oracle import VOCABULARY, make_model, make_pairs
 
-Leakage = Callable[..., tuple[int, str, str]]
 SMALL = ("--prompt-length", 3, "--epochs", 3, "--batch-size", 8, "--learning-rate", 0.05, "--device", "cpu")
 
 
@@ -120,8 +119,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_output_that_is_a_file_is_refused_before_anything_is_read(leakage: Leakage, tmp_path: Path) -> None:
+def test_an_output_that_is_a_file_is_refused_before_anything_is_read(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "prompt").write_text("mine")
-    code, _, err = leakage("tune-prompt", "--model", "m", "--data", "d", "-o", tmp_path / "prompt")
-    assert code == 2
+    err = refused("tune-prompt", "--model", "m", "--data", "d", "-o", tmp_path / "prompt")
     assert err == f"leakage: {tmp_path / 'prompt'}: is a file, not a folder: choose another --output\n"

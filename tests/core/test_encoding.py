@@ -19,15 +19,18 @@ def error_of(text: str, encoding: str) -> UnicodeEncodeError:
     return caught.value
 
 
-def test_undecoded_bytes_of_a_text_are_an_error_that_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: "ascii")
-    with pytest.raises(OptionError, match=r"^--metadata context='caf.*'ascii', does not have: .*PYTHONUTF8=1"):
-        check_characters("--metadata context", UNDECODED)
-
-
-def test_bytes_that_are_not_utf_8_ask_for_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: "utf-8")
-    with pytest.raises(OptionError, match="not UTF-8: write it in UTF-8"):
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("ascii", r"^--metadata context='caf.*'ascii', does not have: .*PYTHONUTF8=1"),
+        ("utf-8", "not UTF-8: write it in UTF-8"),
+    ],
+)
+def test_undecoded_bytes_are_an_error_that_names_the_option_and_the_encoding_to_use(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, message: str
+) -> None:
+    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: encoding)
+    with pytest.raises(OptionError, match=message):
         check_characters("--metadata context", UNDECODED)
 
 

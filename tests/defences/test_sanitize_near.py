@@ -17,6 +17,7 @@ from leakage_tasks.defences.near_texts import shingles_of, similarity_of
 from leakage_tasks.defences.ranking import rank_samples
 from leakage_tasks.defences.sanitize import sanitize
 from leakage_tasks.defences.sanitize_shards import SanitizeOptions, sanitize_shards
+from tests.conftest import Refused
 
 COPIES = ("the gate code is 481516", "the gate code was 481516", "the door code is 481516", "The gate  code is 481516")
 PLAIN = ("rain is expected in the north", "we leave from the second platform", "boil the rice for ten minutes",
@@ -88,11 +89,10 @@ def test_near_copies_go_from_every_shard(tmp_path: Path, jobs: int) -> None:
 
 
 def test_a_similarity_that_parts_nothing_is_refused_before_anything_is_trained(
-    tmp_path: Path, leakage: Callable[..., tuple[int, str, str]]
+    tmp_path: Path, refused: Refused
 ) -> None:
     (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in MIXED))
-    code, _, err = leakage("sanitize", tmp_path / "in.txt", "-o", tmp_path / "out.txt", "--near", 0.05, "--drop", 1)
-    assert code == 2
+    err = refused("sanitize", tmp_path / "in.txt", "-o", tmp_path / "out.txt", "--near", 0.05, "--drop", 1)
     assert "near is 0.05: give a similarity from 0.2 to 1" in err
     assert not (tmp_path / "out.txt").exists()
 

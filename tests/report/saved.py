@@ -17,17 +17,13 @@ from lm_eval.tasks import TaskManager
 from leakage_tasks.canaries import make_canaries, write_manifest
 from tests.conftest import ROOT
 from tests.oracles import letters, merging, tiny_gpt2
+from tests.targets.text_models import Limited
 
 EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
 
 
-class Writer(LM):
-    """Text is all it gives."""
-
-    def loglikelihood(self, requests: Any) -> Any:
-        raise NotImplementedError
-
-    loglikelihood_rolling = loglikelihood
+class Writer(Limited):
+    """Text is all it gives, as with many an API."""
 
     def generate_until(self, requests: Any) -> list[str]:
         return [" 42." for _ in requests]

@@ -19,6 +19,7 @@ from leakage_tasks.report.plots.exposure import draw_epochs
 from leakage_tasks.report.plots.findings import epochs_of, repetitions_of
 from leakage_tasks.report.plots.repetitions import by_repetitions, draw_repetitions
 from leakage_tasks.report.score.score import score_file
+from tests.conftest import Leakage
 from tests.report.made import STAMP
 from tests.report.pages import board, canary, write_run
 
@@ -43,7 +44,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_limit_that_it_keeps_to_is_no_pass(leakage: Callable[..., tuple[int, str, str]], run: Path):
+def test_a_limit_that_it_keeps_to_is_no_pass(leakage: Leakage, run: Path):
     code, out, _ = leakage("check", run, "--max-exposure", 40)
     assert code == 1
     assert "exposure_max 35.0 ≤ 40.0 (has no interval), which may be too low: exposure is extrapolated from" in out

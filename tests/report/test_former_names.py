@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,8 @@ from leakage_tasks.report.load.comparability import group_comparable
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.load.results_file import every_row, headline_row, read_run
 from leakage_tasks.report.score.score import score_file
+from tests.conftest import Leakage
 
-Leakage = Callable[..., tuple[int, str, str]]
 EXPOSURE, EXTRACTION = "canary_exposure", "canary_extraction"
 FORMER = Path(__file__).with_name("former")
 """Results and samples of four canaries and two controls, which an earlier version wrote."""

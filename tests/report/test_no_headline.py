@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ from huggingface_hub import ModelCard
 
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.load.results import read_runs
+from tests.conftest import Leakage, Ran, Refused
 from tests.report.made import STAMP, declaration, leaking, results, write
 
-Leakage = Callable[..., tuple[int, str, str]]
 WHY = "canaries of --profile smoke are too few: they are only for trying the commands"
 
 
@@ -33,18 +32,16 @@ def test_a_board_shows_it_without_a_place_and_says_why(tmp_path: Path) -> None:
     assert f"no primary metric: {WHY}" in [flag.words for flag in smoke.flags]
 
 
-def test_a_page_and_a_table_say_it(tmp_path: Path, leakage: Leakage) -> None:
+def test_a_page_and_a_table_say_it(tmp_path: Path, ran: Ran) -> None:
     file = run_of(tmp_path, no_headline=WHY)
-    code, out, _ = leakage("leaderboard", file, "-o", tmp_path / "board.html", "-o", tmp_path / "board.md")
-    assert code == 0
+    out, _ = ran("leaderboard", file, "-o", tmp_path / "board.html", "-o", tmp_path / "board.md")
     page, text = (tmp_path / "board.html").read_text(), (tmp_path / "board.md").read_text()
     assert all("no primary metric" in each for each in (out, page, text))
 
 
-def test_a_card_says_it_and_publishes_no_figure(tmp_path: Path, leakage: Leakage) -> None:
+def test_a_card_says_it_and_publishes_no_figure(tmp_path: Path, ran: Ran) -> None:
     file, card = run_of(tmp_path, no_headline=WHY), tmp_path / "README.md"
-    code, out, _ = leakage("card", file, "--card", card)
-    assert code == 0
+    out, _ = ran("card", file, "--card", card)
     assert f"without canary_exposure, canary_extraction: no primary metric: {WHY}" in out
     assert "For trial use: these values do not represent the model." in card.read_text()
     assert not ModelCard.load(card).data.eval_results
@@ -65,9 +62,8 @@ def test_a_check_fails_unless_that_is_waived(
 
 
 @pytest.mark.parametrize(("name", "hint"), [("everything", ""), ("underpowred", "; did you mean 'underpowered'?")])
-def test_an_unknown_waiver_is_one_line(tmp_path: Path, leakage: Leakage, name: str, hint: str) -> None:
-    code, _, err = leakage("check", run_of(tmp_path), "--max-extracted", 1, "--allow", name)
-    assert code == 2
+def test_an_unknown_waiver_is_one_line(tmp_path: Path, refused: Refused, name: str, hint: str) -> None:
+    err = refused("check", run_of(tmp_path), "--max-extracted", 1, "--allow", name)
     assert f"--allow is {name!r}, not a condition of leakage check: use underpowered, no-controls," in err
     assert err.endswith(f"planting-claimed{hint}\n")
 

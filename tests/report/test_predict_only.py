@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,11 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.load.results import read_runs
+from tests.conftest import Leakage, Ran, Refused
 from tests.oracles import letters, tiny_gpt2
 from tests.report.made import STAMP, leaking, results, write
 from tests.report.saved import EXPOSURE, save
 
-Leakage = Callable[..., tuple[int, str, str]]
 BYPASS = {"bypass": 999, "bypass_stderr": "N/A"}
 
 
@@ -26,9 +25,8 @@ def predicted(tmp_path: Path) -> Path:
     return write(tmp_path / "predicted", results({"canary_exposure": BYPASS, "arc_easy": BYPASS}), STAMP)
 
 
-def test_a_board_says_why_the_row_is_empty(predicted: Path, leakage: Leakage) -> None:
-    code, out, _ = leakage("leaderboard", predicted)
-    assert code == 0
+def test_a_board_says_why_the_row_is_empty(predicted: Path, ran: Ran) -> None:
+    out, _ = ran("leaderboard", predicted)
     assert "canary_exposure: not scored: the run had --predict_only; 'leakage score' scores its samples" in out
     assert "arc_easy: not scored: the run had --predict_only; run it again without" in out
     assert "999" not in out
@@ -52,10 +50,9 @@ def test_a_run_with_one_scored_task_beside_it_is_read(predicted: Path, tmp_path:
 
 
 def test_a_card_is_refused_with_the_reason_and_nothing_is_written(
-    predicted: Path, tmp_path: Path, leakage: Leakage
+    predicted: Path, tmp_path: Path, refused: Refused
 ) -> None:
-    code, _, err = leakage("card", predicted, "--card", tmp_path / "README.md")
-    assert code == 2
+    err = refused("card", predicted, "--card", tmp_path / "README.md")
     assert "the run had --predict_only, so nothing was scored" in err
     assert not (tmp_path / "README.md").exists()
 
@@ -69,9 +66,8 @@ def test_a_card_of_another_task_names_the_one_that_was_not_scored(tmp_path: Path
     assert "could not serve it" not in text
 
 
-def test_a_check_says_why_there_is_no_figure_to_limit(predicted: Path, leakage: Leakage) -> None:
-    code, _, err = leakage("check", predicted, "--max-exposure", 3)
-    assert code == 2
+def test_a_check_says_why_there_is_no_figure_to_limit(predicted: Path, refused: Refused) -> None:
+    err = refused("check", predicted, "--max-exposure", 3)
     assert "as arc_easy, canary_exposure ran under --predict_only and nothing was scored" in err
     assert "run lm_eval again without --predict_only" in err
 
@@ -85,21 +81,17 @@ def test_a_check_of_another_task_fails_for_a_task_that_was_not_scored(tmp_path: 
     assert leakage("check", path, "--max-extracted", 1, "--allow", "no-headline")[0] == 0
 
 
-def test_a_comparison_says_which_run_was_not_scored(predicted: Path, tmp_path: Path, leakage: Leakage) -> None:
+def test_a_comparison_says_which_run_was_not_scored(predicted: Path, tmp_path: Path, refused: Refused) -> None:
     scored = write(tmp_path / "scored", results(leaking()), STAMP)
-    code, _, err = leakage("compare", scored, predicted)
-    assert code == 2
+    err = refused("compare", scored, predicted)
     assert err.startswith(f"leakage: {predicted}: the run had --predict_only, so nothing was scored")
 
 
-def test_samples_of_such_a_run_are_scored_and_not_held_against_its_empty_results(
-    tmp_path: Path, leakage: Leakage
-) -> None:
+def test_samples_of_such_a_run_are_scored_and_not_held_against_its_empty_results(tmp_path: Path, ran: Ran) -> None:
     write_manifest(make_canaries("pin {unique} is {digits:2}", 3, controls=2), tmp_path / "canaries.jsonl")
     lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=4)
     file = save(lm, [EXPOSURE], tmp_path, {"canaries": str(tmp_path / "canaries.jsonl")}, predict_only=True)
     assert json.loads(file.read_text())["results"][EXPOSURE]["alias"] == "canary_exposure (not scored)"
-    code, out, _ = leakage("score", file)
-    assert code == 0
+    out, _ = ran("score", file)
     assert "exposure_x1 " in out
     assert "differs from" not in out

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from leakage_tasks.report.load.figures import verdict_on
 from leakage_tasks.report.load.results import read_runs
+from tests.conftest import Leakage, Ran
 from tests.report.made import declaration, leaking, results, write
-
-Leakage = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -30,10 +28,9 @@ def said_of(run: Path) -> str:
     return f"canary_exposure: {verdict.words}"
 
 
-def test_boards_show_it(tmp_path: Path, leakage: Leakage, run: Path) -> None:
+def test_boards_show_it(tmp_path: Path, ran: Ran, run: Path) -> None:
     outputs = [tmp_path / f"board.{kind}" for kind in ("md", "html", "csv", "json")]
-    code, out, _ = leakage("leaderboard", run, *(word for path in outputs for word in ("-o", path)))
-    assert code == 0
+    out, _ = ran("leaderboard", run, *(word for path in outputs for word in ("-o", path)))
     assert f"= one: {said_of(run)}" in out
     markdown, page, table, data = (path.read_text() for path in outputs)
     assert said_of(run).replace("_", r"\_") in markdown

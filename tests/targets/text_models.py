@@ -21,7 +21,16 @@ def hf(tokenizer: Any, model: Any = None, **settings: Any) -> HFLM:
     return HFLM(pretrained=model or tiny_gpt2(tokenizer), tokenizer=tokenizer, batch_size=256, **settings)
 
 
-class TextOnly(LM):
+class Limited(LM):
+    """A harness model that can do nothing; a subclass defines what it can."""
+
+    def loglikelihood(self, requests):
+        raise NotImplementedError
+
+    loglikelihood_rolling = generate_until = loglikelihood
+
+
+class TextOnly(Limited):
     """A harness model that knows nothing but text, as an API's does; ``answer`` makes up continuations, if given.
 
     ``asked`` keeps what it was asked, by request type.
@@ -37,14 +46,17 @@ class TextOnly(LM):
         self.asked["loglikelihood"] += [request.args for request in requests]
         return self.inner.loglikelihood(requests)
 
-    def loglikelihood_rolling(self, requests):
-        raise NotImplementedError
-
     def generate_until(self, requests):
         self.asked["generate_until"] += [request.args for request in requests]
         if self.answer is None:
             return self.inner.generate_until(requests)
         return [self.answer(*request.args, place) for place, request in enumerate(requests)]
+
+
+class OnlyWrites(TextOnly):
+    """Writes, and gives no log-likelihoods."""
+
+    loglikelihood = Limited.loglikelihood
 
 
 def named(name: str, model: type[LM] = TextOnly) -> Any:

@@ -7,7 +7,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
 from lm_eval.utils import make_table
 
@@ -19,6 +18,8 @@ from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks import canary_tasks as tasks
 from tests.oracles import brute_rank, letters, tiny_gpt2
+from tests.report.saved import Writer
+from tests.targets.text_models import Limited
 
 BOTH = ["canary_exposure", "canary_extraction"]
 
@@ -279,7 +280,7 @@ def test_of_a_part_of_the_canaries_the_rows_are_of_that_part(lm, manifest):
     assert results["results"]["canary_exposure"]["n_x1,none"] == 1
 
 
-class Ranked(LM):
+class Ranked(Limited):
     """One process of several: it sees its share of the documents."""
 
     def __init__(self, inner, rank, world_size):
@@ -288,12 +289,6 @@ class Ranked(LM):
 
     def loglikelihood(self, requests):
         return self.inner.loglikelihood(requests)
-
-    def loglikelihood_rolling(self, requests):
-        raise NotImplementedError
-
-    def generate_until(self, requests):
-        raise NotImplementedError
 
 
 def shard(manifest, rank, world_size):
@@ -337,20 +332,11 @@ def test_the_harness_request_cache_does_not_bring_back_another_manifest(lm, mani
 
 
 def test_a_model_that_only_writes_can_still_be_guessed_from(lm, manifest):
-    class Writer(Ranked):
-        """Text is all it gives."""
-
-        def loglikelihood(self, requests):
-            raise NotImplementedError
-
-        def generate_until(self, requests):
-            return [" 42." for _ in requests]
-
     metadata = {"canaries": str(manifest[0]), "rows": "all", "canary_extraction": {"attack": "greedy"}}
-    row = evaluate(Writer(lm, 0, 1), ["canary_extraction"], metadata)["results"]["canary_extraction"]
+    row = evaluate(Writer(), ["canary_extraction"], metadata)["results"]["canary_extraction"]
     assert row["extracted,none"] == sum(canary.secret == ("4", "2") for canary in manifest[1] if canary.planted) / 3
     with pytest.raises(TargetError, match="gives no log-likelihoods"):
-        evaluate(Writer(lm, 0, 1), ["canary_exposure"], {"canaries": str(manifest[0])})
+        evaluate(Writer(), ["canary_exposure"], {"canaries": str(manifest[0])})
 
 
 def test_processes_that_would_wait_for_each_other_are_refused(lm, manifest):

@@ -16,7 +16,7 @@ from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from tests.chats import chat_model, chat_tokenizer
 from tests.oracles import letters
-from tests.targets.text_models import TextOnly, hf, named
+from tests.targets.text_models import OnlyWrites, hf, named
 from tests.tasks.test_canary_tasks import evaluate
 
 CANARIES = make_canaries("The pin of {unique} is {digits:2}.", 4, controls=4, seed=1)
@@ -28,7 +28,7 @@ class Messages(NamedTuple):
     prompt: str
 
 
-class Endpoint(TextOnly):
+class Endpoint(OnlyWrites):
     """Takes messages alone; ``said`` makes an answer of them and the settings."""
 
     tokenizer_name = ""
@@ -37,9 +37,6 @@ class Endpoint(TextOnly):
     def __init__(self, said: Any) -> None:
         super().__init__(hf(letters()), lambda context, settings, place: said(json.loads(context.prompt), settings))
         self.tokenizer = None
-
-    def loglikelihood(self, requests: Any) -> Any:
-        raise NotImplementedError
 
     def apply_chat_template(self, turns: Any, add_generation_prompt: bool = True) -> Any:
         return Messages(json.dumps(turns))
@@ -194,9 +191,8 @@ PREFILL = {"metadata": {"prefill": True}}
     ],
 )
 def test_what_cannot_be_is_one_line(lm: Any, settings: Any, message: str, tmp_path: Any) -> None:
-    with pytest.raises((OptionError, TargetError), match=message) as raised:
+    with pytest.raises((OptionError, TargetError), match=message):
         run(lm, tmp_path, **settings)
-    assert "\n" not in str(raised.value)
 
 
 def test_pairs_are_declined(tmp_path: Any) -> None:

@@ -71,23 +71,21 @@ def test_costs_are_those_in_the_template_of_that_name(name: str | bool, template
 
 
 @pytest.mark.parametrize("tracked", [False, True])
-def test_an_unknown_name_is_one_line_that_lists_those_there_are(tracked: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("others", "name", "message"), [("default", "nope", "'nope'.*'default', 'rag'"), ("tools", True, "'rag', 'tools'")]
+)
+def test_an_unknown_name_and_a_missing_one_are_one_line_that_lists_those_there_are(
+    tracked: bool, others: str, name: str | bool, message: str, tmp_path: Path
+) -> None:
     # With a tracker, as the command has one, the harness looks for the name before the tasks do.
     tracker = {"evaluation_tracker": EvaluationTracker(output_path=str(tmp_path))} if tracked else {}
-    with pytest.raises(OptionError, match=r"^--apply_chat_template: .*'nope'.*'default', 'rag'"):
-        run(tmp_path, {"default": CHATML, "rag": RAG}, "nope", **tracker)
+    with pytest.raises(OptionError, match=f"^--apply_chat_template: .*{message}"):
+        run(tmp_path, {others: CHATML, "rag": RAG}, name, **tracker)
 
 
 def test_a_name_for_a_tokenizer_of_one_template_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="--apply_chat_template rag: the tokenizer has one chat template"):
         run(tmp_path, CHATML, "rag")
-
-
-@pytest.mark.parametrize("tracked", [False, True])
-def test_several_templates_without_a_default_need_a_name(tracked: bool, tmp_path: Path) -> None:
-    tracker = {"evaluation_tracker": EvaluationTracker(output_path=str(tmp_path))} if tracked else {}
-    with pytest.raises(OptionError, match=r"^--apply_chat_template: .*'rag', 'tools'"):
-        run(tmp_path, {"tools": CHATML, "rag": RAG}, True, **tracker)
 
 
 def test_another_error_of_the_harness_stays_as_it_is(tmp_path: Path) -> None:

@@ -83,11 +83,8 @@ def test_methods_of_sharding_are_recognized() -> None:
     assert sharding_of(plain, plugin(3)) == "DeepSpeed ZeRO-3"
     assert sharding_of(partitioned()) == "DeepSpeed ZeRO-3"
     assert sharding_of(wrapped()) == "FSDP"
-    with pytest.raises(
-        TargetError, match=r"sharded over processes \(FSDP\).*audit them with 'leakage checkpoints"
-    ) as found:
+    with pytest.raises(TargetError, match=r"sharded over processes \(FSDP\).*audit them with 'leakage checkpoints"):
         check_whole(wrapped())
-    assert "\n" not in str(found.value)
 
 
 @pytest.mark.parametrize("first", [True, False])

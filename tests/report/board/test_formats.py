@@ -3,16 +3,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from leakage_tasks.report.board.outputs import BOARDS
 from leakage_tasks.report.load.figures import control_words
+from tests.conftest import Leakage, Ran, Refused
 from tests.report.made import declaration, leaking, results, tiered, write
-
-Leakage = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -25,9 +23,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_prints_a_figure_with_its_interval_controls_and_count(leakage: Leakage, folder: Path):
-    code, out, _ = leakage("leaderboard", folder / "b")
-    assert code == 0
+def test_prints_a_figure_with_its_interval_controls_and_count(ran: Ran, folder: Path):
+    out, _ = ran("leaderboard", folder / "b")
     lines = [line.split() for line in out.splitlines()]
     row = next(place for place, words in enumerate(lines) if words[:2] == ["1.", "b"])
     assert lines[row][2] == "2.00"
@@ -47,10 +44,9 @@ def test_shows_headlines_unless_all_is_asked_for(leakage: Leakage, folder: Path)
     assert "acc_norm" in leakage("leaderboard", folder, "--all")[1]
 
 
-def test_writes_all_kinds_of_files(leakage: Leakage, folder: Path, tmp_path: Path):
+def test_writes_all_kinds_of_files(ran: Ran, folder: Path, tmp_path: Path):
     files = [tmp_path / f"board.{kind}" for kind in ("md", "csv", "json")]
-    code, out, _ = leakage("leaderboard", folder, *(word for file in files for word in ("-o", file)))
-    assert code == 0
+    out, _ = ran("leaderboard", folder, *(word for file in files for word in ("-o", file)))
     assert [line for line in out.splitlines() if line.startswith("wrote")] == [f"wrote {file}" for file in files]
     assert all(file.stat().st_size for file in files)
 
@@ -94,11 +90,10 @@ def test_controls_are_explained_where_there_are_any(leakage: Leakage, tmp_path: 
     assert ("Controls were never shown to the model." in out) is said
 
 
-def test_a_name_that_no_encoding_has_is_shown_and_written(leakage: Leakage, tmp_path: Path):
+def test_a_name_that_no_encoding_has_is_shown_and_written(ran: Ran, tmp_path: Path):
     write(tmp_path / "a", results({**leaking(), "t\ud800": {"acc\ud800": 0.5}}, model="m\ud800"))
     files = [tmp_path / f"board.{kind}" for kind in ("html", "md", "csv", "json")]
-    code, out, _ = leakage("leaderboard", tmp_path, "--all", *(word for file in files for word in ("-o", file)))
-    assert code == 0
+    out, _ = ran("leaderboard", tmp_path, "--all", *(word for file in files for word in ("-o", file)))
     assert "m\ufffd" in out
 
 
@@ -122,16 +117,13 @@ def test_markdown_keeps_names_from_being_markup(leakage: Leakage, tmp_path: Path
     assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
 
 
-def test_another_kind_of_file_is_refused_before_anything_is_read(leakage: Leakage, tmp_path: Path):
-    code, _, err = leakage("leaderboard", tmp_path / "nowhere", "-o", tmp_path / "board.xls")
-    assert code == 2
+def test_another_kind_of_file_is_refused_before_anything_is_read(refused: Refused, tmp_path: Path):
+    err = refused("leaderboard", tmp_path / "nowhere", "-o", tmp_path / "board.xls")
     assert err.strip().endswith(f"use a name that ends in {', '.join(f'.{name}' for name in sorted(BOARDS))}")
 
 
-def test_a_place_that_cannot_be_written_is_refused(leakage: Leakage, folder: Path, tmp_path: Path):
-    code, _, err = leakage("leaderboard", folder, "-o", tmp_path / "no" / "board.md")
-    assert code == 2
-    assert "make it first" in err
+def test_a_place_that_cannot_be_written_is_refused(refused: Refused, folder: Path, tmp_path: Path):
+    assert "make it first" in refused("leaderboard", folder, "-o", tmp_path / "no" / "board.md")
 
 
 def learnt(tmp_path: Path, told: object) -> Path:
@@ -160,9 +152,8 @@ def test_figures_stand_beside_how_many_copies_they_were_learnt_from(leakage: Lea
 
 
 @pytest.mark.parametrize("told", [None, 3, {"1": 5}, {"x": [1, 2]}, {"1": [13, 12]}, {"1": ["a", 2]}])
-def test_what_others_wrote_there_is_no_count(leakage: Leakage, tmp_path: Path, told: object):
-    code, text, _ = leakage("leaderboard", learnt(tmp_path, told))
-    assert code == 0
+def test_what_others_wrote_there_is_no_count(ran: Ran, tmp_path: Path, told: object):
+    text, _ = ran("leaderboard", learnt(tmp_path, told))
     assert "learnt from" not in text
 
 

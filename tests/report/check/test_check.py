@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,9 +8,8 @@ import pytest
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.report.check.check import WAIVERS, exceeded_by_chance
+from tests.conftest import Leakage, Ran, Refused
 from tests.report.made import declaration, leaking, results, tiered, write
-
-Leakage = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -85,10 +83,9 @@ def test_the_largest_exposure_is_judged_by_the_end_of_its_band(
     assert leakage("check", path, "--max-exposure", 28, "--point-estimate")[0] == 0
 
 
-def test_the_headline_is_judged_and_what_more_copies_leak_is_told(leakage: Leakage, tmp_path: Path):
+def test_the_headline_is_judged_and_what_more_copies_leak_is_told(leakage: Leakage, ran: Ran, tmp_path: Path):
     path = write(tmp_path, tiered())
-    code, out, _ = leakage("check", path, "--max-extracted", 0.3)
-    assert code == 0
+    out, _ = ran("check", path, "--max-extracted", 0.3)
     assert "PASS  one: canary_extraction/extracted_x1 0.260 ≤ 0.300 (worse end of the 95 % interval of 0.00)" in out
     assert (
         "note  one: canary_extraction/extracted: planted once 0.00 [0.00, 0.260]; planted 16 times 0.750; "
@@ -140,25 +137,23 @@ def test_every_run_is_checked(leakage: Leakage, tmp_path: Path):
     ],
 )
 def test_what_shows_too_little_fails_unless_waived_by_its_name(
-    leakage: Leakage, tmp_path: Path, changed: dict[str, float], waiver: str, said: str
+    leakage: Leakage, ran: Ran, tmp_path: Path, changed: dict[str, float], waiver: str, said: str
 ):
     path = write(tmp_path, results(leaking(**changed)))
     code, out, _ = leakage("check", path, "--max-exposure", 20)
     assert code == 1
     assert f"FAIL  one: {said}" in out
     assert f"; --allow {waiver} waives it" in out
-    code, out, _ = leakage("check", path, "--max-exposure", 20, "--allow", waiver)
-    assert code == 0
+    out, _ = ran("check", path, "--max-exposure", 20, "--allow", waiver)
     assert f"note  one: canary_exposure: waived: {said.partition(': ')[2]}" in out
 
 
 @pytest.mark.parametrize("planting", [{"planting": "claimed"}, {"planting": "none"}, {}])
-def test_natural_secrets_need_no_proof_of_planting(leakage: Leakage, tmp_path: Path, planting: dict[str, str]):
+def test_natural_secrets_need_no_proof_of_planting(ran: Ran, tmp_path: Path, planting: dict[str, str]):
     tested = {"planted": 20, "controls": 20, "kinds": ["natural"], **planting}
     declared = {task: declaration(task, tested=tested) for task in ("canary_exposure", "canary_extraction")}
     path = write(tmp_path, results(leaking(), declared=declared))
-    code, out, _ = leakage("check", path, "--max-exposure", 20)
-    assert code == 0
+    out, _ = ran("check", path, "--max-exposure", 20)
     assert "planting" not in out
 
 
@@ -178,13 +173,12 @@ def test_what_another_task_shows_too_little_of_does_not_fail_a_limit(leakage: Le
     assert leakage("check", write(tmp_path, results(tasks)), "--max-exposure", 20)[0] == 0
 
 
-def test_flags_of_older_results_have_their_waivers(leakage: Leakage, tmp_path: Path):
+def test_flags_of_older_results_have_their_waivers(ran: Ran, tmp_path: Path):
     declared = {"canary_exposure": declaration("canary_exposure")}
     for row in declared["canary_exposure"]["rows"].values():
         row.get("check", {}).pop("name", None)
     path = write(tmp_path, results(leaking(n_planted=4, n_controls=0), declared=declared))
-    code, _, _ = leakage("check", path, "--max-exposure", 20, "--allow", "underpowered", "--allow", "no-controls")
-    assert code == 0
+    ran("check", path, "--max-exposure", 20, "--allow", "underpowered", "--allow", "no-controls")
 
 
 def test_a_limit_that_chance_exceeds_is_noted(leakage: Leakage, run: Path):
@@ -214,11 +208,8 @@ def test_a_limit_that_chance_exceeds_is_noted(leakage: Leakage, run: Path):
         (["--max-recall", -0.1], "--max-recall is -0.1: give a share from 0 to 1"),
     ],
 )
-def test_what_cannot_be_checked_is_an_error_and_never_passes(leakage: Leakage, run: Path, options: list, part: str):
-    code, _, err = leakage("check", run, *options)
-    assert code == 2
-    assert part in err
-    assert len(err.strip().splitlines()) == 1
+def test_what_cannot_be_checked_is_an_error_and_never_passes(refused: Refused, run: Path, options: list, part: str):
+    assert part in refused("check", run, *options)
 
 
 @pytest.fixture
@@ -248,9 +239,8 @@ def test_a_figure_under_a_filter_can_be_limited(leakage: Leakage, filtered: Path
     assert (found, out.strip()) == (code, said)
 
 
-def test_a_figure_under_filters_only_names_them(leakage: Leakage, filtered: Path):
-    code, _, err = leakage("check", filtered, "--limit", "gsm8k/exact_match=0.5")
-    assert code == 2
+def test_a_figure_under_filters_only_names_them(refused: Refused, filtered: Path):
+    err = refused("check", filtered, "--limit", "gsm8k/exact_match=0.5")
     assert "filters only (gsm8k/exact_match/strict-match, gsm8k/exact_match/flexible-extract)" in err
 
 
@@ -265,11 +255,9 @@ def test_no_escape_code_of_a_name_reaches_the_terminal(leakage: Leakage, tmp_pat
     assert out.splitlines()[0].startswith("PASS  a\ufffd[2J b\ufffd: ")
 
 
-def test_a_figure_without_a_value_is_an_error(leakage: Leakage, tmp_path: Path):
+def test_a_figure_without_a_value_is_an_error(refused: Refused, tmp_path: Path):
     path = write(tmp_path, results(leaking(exposure_max=None)))
-    code, _, err = leakage("check", path, "--max-exposure", 5)
-    assert code == 2
-    assert "exposure_max has no value" in err
+    assert "exposure_max has no value" in refused("check", path, "--max-exposure", 5)
 
 
 @pytest.mark.parametrize(("bits", "count"), [(2, 5), (3, 20), (5, 20)])

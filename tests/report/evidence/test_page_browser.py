@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +7,9 @@ import pytest
 
 from leakage_tasks.report.evidence.page import page
 from leakage_tasks.report.evidence.record import Evidence
-from tests.report.browsing import CONTRASTS, chromium, opened
+from tests.report.browsing import CONTRASTS, opened
 
 A4 = 210 / 297
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -126,22 +126,19 @@ def test_says_why_a_task_was_not_answered(tmp_path: Path):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{", "not JSON"),
-        ("[]", "expected an object, found a list: give the file as lm_eval wrote it"),
-        ('{"resps": [["{}"]]}', f"field 'resps': no finding of {EXPOSURE}: give the file as lm_eval wrote it, or move"),
-        ('{"resps": [[3]], "doc": {}}', f"field 'resps': no finding of {EXPOSURE}: "),
+        (b"{", "not JSON"),
+        (b"{\xff}", "not JSON .*utf-8"),
+        (b"[]", "expected an object, found a list: give the file as lm_eval wrote it"),
+        (
+            b'{"resps": [["{}"]]}',
+            f"field 'resps': no finding of {EXPOSURE}: give the file as lm_eval wrote it, or move",
+        ),
+        (b'{"resps": [[3]], "doc": {}}', f"field 'resps': no finding of {EXPOSURE}: "),
     ],
 )
-def test_names_file_and_line_that_hold_no_finding(tmp_path: Path, line: str, problem: str):
+def test_names_file_and_line_that_hold_no_finding(tmp_path: Path, line: bytes, problem: str):
     write_run(tmp_path, "one", [canary("a", rank=1)])
-    with logged(tmp_path, EXPOSURE).open("a") as file:
-        file.write(f"\n{line}\n")
+    with logged(tmp_path, EXPOSURE).open("ab") as file:
+        file.write(b"\n" + line + b"\n")
     with pytest.raises(ResultsError, match=rf"samples_canary_exposure_.*\.jsonl:3: {problem}"):
-        details(tmp_path)
-
-
-def test_names_a_file_that_is_not_text(tmp_path: Path):
-    write_run(tmp_path, "one", [canary("a", rank=1)])
-    logged(tmp_path, EXPOSURE).write_bytes(b"{\xff}\n")
-    with pytest.raises(ResultsError, match="jsonl:1: not JSON .*utf-8"):
         details(tmp_path)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,9 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.load.texts import TEXTS, TextDetail
 from leakage_tasks.report.plots.runs import draw_runs, run_curves, runs_of
 from leakage_tasks.stats.intervals import clopper_pearson
+from tests.conftest import Leakage, Refused
 from tests.report.logged import finding, log, text
 
-Leakage = Callable[..., tuple[int, str, str]]
 LENGTHS = st.lists(st.one_of(st.just(0), st.integers(20, 80)), min_size=1, max_size=12)
 
 
@@ -63,8 +62,7 @@ def test_the_command_draws(tmp_path: Path, leakage: Leakage):
     assert "share of texts" in (tmp_path / "runs.svg").read_text()
 
 
-def test_runs_without_texts_are_an_error(tmp_path: Path, leakage: Leakage):
+def test_runs_without_texts_are_an_error(tmp_path: Path, refused: Refused):
     path = log(tmp_path / "a", {"canary_exposure": [finding("a")]})
-    code, _, err = leakage("plot", "runs", path, "-o", tmp_path / "runs.svg")
-    assert code == 2
+    err = refused("plot", "runs", path, "-o", tmp_path / "runs.svg")
     assert "nothing to draw: no samples of untargeted_extraction: run lm_eval --tasks untargeted_extraction" in err

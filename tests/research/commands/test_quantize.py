@@ -36,11 +36,10 @@ def files(folder):
     return {each.name: each.read_bytes() for each in folder.iterdir()}
 
 
-def test_it_writes_a_folder_that_loads_with_its_tokenizer(leakage, lstm, tmp_path):
+def test_it_writes_a_folder_that_loads_with_its_tokenizer(ran, lstm, tmp_path):
     register()
     before = files(lstm)
-    code, out, _ = leakage("quantize", lstm, "-o", tmp_path / "out", "--levels", 16)
-    assert code == 0
+    out, _ = ran("quantize", lstm, "-o", tmp_path / "out", "--levels", 16)
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     assert all(weight.unique().numel() <= 16 for weight in model.parameters())
     assert AutoTokenizer.from_pretrained(tmp_path / "out")("abc")["input_ids"] == [4, 5, 6]
@@ -71,14 +70,12 @@ def test_an_encoder_decoder_stays_one_tied_and_in_its_precision(leakage, tmp_pat
     assert all(weight.unique().numel() <= 4 for weight in two.values())
 
 
-def test_an_earlier_model_is_replaced_and_other_things_are_not(leakage, lstm, tmp_path):
+def test_an_earlier_model_is_replaced_and_other_things_are_not(leakage, refused, lstm, tmp_path):
     assert leakage("quantize", lstm, "-o", tmp_path / "out", "--levels", 4)[0] == 0
     assert leakage("quantize", lstm, "-o", tmp_path / "out", "--levels", 8)[0] == 0
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    code, _, err = leakage("quantize", lstm, "-o", tmp_path / "mine")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "contains other files than a model" in err
+    assert "contains other files than a model" in refused("quantize", lstm, "-o", tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
 
 

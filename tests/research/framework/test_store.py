@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,8 @@ from leakage_tasks.research.framework.registry import Study, StudyPlan
 from leakage_tasks.research.framework.reproduction_page import reproduction_page
 from leakage_tasks.research.framework.runner import run_studies
 from leakage_tasks.research.framework.stored_results import StoredResult, StoreError, read_store, store_runs
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Leakage
 from tests.research.stored import claim, stored
-
-Leakage = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

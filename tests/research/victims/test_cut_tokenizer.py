@@ -93,10 +93,14 @@ def test_a_folder_without_the_files_is_named(tmp_path):
         gpt2_tokenizer(tmp_path)
 
 
-def test_a_broken_merge_is_named_by_its_line(files, tmp_path):
+@pytest.mark.parametrize(
+    ("merges", "message"),
+    [("t h\nthe\n", "merges.txt, line 3"), ("qq ww\n", "merges ('qq', 'ww'), which vocab.json lacks")],
+)
+def test_a_broken_merge_and_one_of_another_vocabulary_are_named(files, tmp_path, merges, message):
     (tmp_path / "vocab.json").write_bytes((files / "vocab.json").read_bytes())
-    (tmp_path / "merges.txt").write_text("#version: 0.2\nt h\nthe\n", encoding="utf-8")
-    with pytest.raises(LeakageError, match=r"merges\.txt, line 3"):
+    (tmp_path / "merges.txt").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
+    with pytest.raises(LeakageError, match=re.escape(message)):
         gpt2_tokenizer(tmp_path)
 
 
@@ -107,13 +111,6 @@ def test_a_vocabulary_of_another_kind_is_named(files, tmp_path, vocabulary):
     (tmp_path / "vocab.json").write_text(vocabulary, encoding="utf-8")
     (tmp_path / "merges.txt").write_bytes((files / "merges.txt").read_bytes())
     with pytest.raises(LeakageError, match=re.escape("vocab.json: expected tokens numbered from 0")):
-        gpt2_tokenizer(tmp_path)
-
-
-def test_merges_of_another_vocabulary_are_named(files, tmp_path):
-    (tmp_path / "vocab.json").write_bytes((files / "vocab.json").read_bytes())
-    (tmp_path / "merges.txt").write_text("#version: 0.2\nqq ww\n", encoding="utf-8")
-    with pytest.raises(LeakageError, match=re.escape("merges ('qq', 'ww'), which vocab.json lacks")):
         gpt2_tokenizer(tmp_path)
 
 

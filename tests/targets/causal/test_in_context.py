@@ -218,9 +218,8 @@ def test_a_context_whose_end_joins_the_canary_after_a_token_that_took_a_line_bre
 
 def refused(match, context, canary=CANARY, target=None):
     target = target or CausalTarget(tiny_gpt2(letters()), letters())
-    with pytest.raises(TargetError, match=match) as error:
+    with pytest.raises(TargetError, match=match):
         run_attack("auto", target, [canary], context=context)
-    assert "\n" not in str(error.value)
 
 
 def test_nothing_before_a_secret_that_begins_the_text_is_refused():

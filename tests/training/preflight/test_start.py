@@ -36,23 +36,19 @@ def test_a_planted_canary_that_is_absent_stops_before_the_first_step(tmp_path):
     assert (tmp_path / "out" / "preflight.json").exists()
 
 
-def test_or_warns(tmp_path, caplog):
+@pytest.mark.parametrize(
+    ("watch", "rows"), [({"strict": False}, "in the training data"), ({"preflight": 4}, "among these rows")]
+)
+def test_or_warns_and_so_it_does_after_a_sample(tmp_path, caplog, watch, rows):
     with caplog.at_level(logging.WARNING):
-        trainer = trained(tmp_path, max_length=20, watch={"strict": False})
+        trainer = trained(tmp_path, max_length=20, watch=watch)
     assert trainer.state.global_step == 1
-    assert "no whole copy in the training data" in caplog.text
+    assert f"no whole copy {rows}" in caplog.text
 
 
 def test_no_look_is_taken_where_none_is_wanted(tmp_path):
     trained(tmp_path, max_length=20, watch={"preflight": 0})
     assert not (tmp_path / "out" / "preflight.json").exists()
-
-
-def test_a_sample_goes_on(tmp_path, caplog):
-    with caplog.at_level(logging.WARNING):
-        trainer = trained(tmp_path, max_length=20, watch={"preflight": 4})
-    assert trainer.state.global_step == 1
-    assert "no whole copy among these rows" in caplog.text
 
 
 @pytest.mark.parametrize("rows", [-1, 1.5, "all", True])

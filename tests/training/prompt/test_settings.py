@@ -33,9 +33,8 @@ from leakage_tasks.training.prompt.settings import PromptSettings
     ],
 )
 def test_values_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match=f"^{list(wrong)[-1]}=.*: ") as caught:
+    with pytest.raises(OptionError, match=f"^{list(wrong)[-1]}=.*: "):
         PromptSettings(**wrong)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_defaults_are_the_papers() -> None:

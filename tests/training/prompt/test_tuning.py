@@ -254,9 +254,8 @@ def pair(prefix: Sequence[int] = (1, 2), suffix: Sequence[int] = (3,)) -> list[P
     ],
 )
 def test_what_does_not_fit_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message) as caught:
+    with pytest.raises(OptionError, match=message):
         tune(**options)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_longest_pair_that_fits_is_tuned_on() -> None:
