@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leakage_tasks.cli.help import LAST_PANEL, PREPARE
+from leakage_tasks.cli.help import LAST_PANEL, PREPARE, in_panel
 from leakage_tasks.cli.registry import register_command
 
 if TYPE_CHECKING:
@@ -66,226 +66,152 @@ def canaries_command(
     ] = None,
     words: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=FILE",
-            help="Word list for the slot {NAME}, one word per line; repeatable.",
-            rich_help_panel=TEMPLATE,
-        ),
+        in_panel(TEMPLATE, "Word list for the slot {NAME}, one word per line; repeatable.", metavar="NAME=FILE"),
     ] = None,
     coin: Annotated[
         bool,
-        typer.Option(
-            "--coin",
-            help="Let a fair coin decide if each canary is planted; 'leakage score' then gives bounds on ε for a "
+        in_panel(
+            TEMPLATE,
+            "Let a fair coin decide if each canary is planted; 'leakage score' then gives bounds on ε for a "
             "canary added or removed.",
-            rich_help_panel=TEMPLATE,
+            "--coin",
         ),
     ] = False,
     tokenizer: Annotated[
         str | None,
-        typer.Option(
-            help="Fill {words} with this tokenizer's whole words, {terms} with its words and numbers, {tokens} with "
+        in_panel(
+            TEMPLATE,
+            "Fill {words} with this tokenizer's whole words, {terms} with its words and numbers, {tokens} with "
             "any of its ordinary tokens.",
-            rich_help_panel=TEMPLATE,
         ),
     ] = None,
     known: Annotated[
-        str | None,
-        typer.Option(
-            help="The part of the template that the attacker knows (default: all of it).", rich_help_panel=TEMPLATE
-        ),
+        str | None, in_panel(TEMPLATE, "The part of the template that the attacker knows (default: all of it).")
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(
-            help="Source sentence, for translation models: a fixed text, or one with the template's slots.",
-            rich_help_panel=TEMPLATE,
-        ),
+        in_panel(TEMPLATE, "Source sentence, for translation models: a fixed text, or one with the template's slots."),
     ] = None,
     tags: Annotated[
-        str | None,
-        typer.Option(
-            help="Slot tags of the words, for taggers: one tag per word, separated by commas.",
-            rich_help_panel=TEMPLATE,
-        ),
+        str | None, in_panel(TEMPLATE, "Slot tags of the words, for taggers: one tag per word, separated by commas.")
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="elmahdy or mix-and-match for classifiers; nlu-call, nlu-pin or nlu-color for models that tag words.",
-            rich_help_panel=PRESET,
+        in_panel(
+            PRESET,
+            "elmahdy or mix-and-match for classifiers; nlu-call, nlu-pin or nlu-color for models that tag words.",
         ),
     ] = None,
     unknown: Annotated[
         int | None,
-        typer.Option(
-            help="Number of secret words (elmahdy: 1 of 10; nlu: 4, up to 20; --family: 2, up to 8).",
-            rich_help_panel=PRESET,
-        ),
+        in_panel(PRESET, "Number of secret words (elmahdy: 1 of 10; nlu: 4, up to 20; --family: 2, up to 8)."),
     ] = None,
     supporting_repetitions: Annotated[
-        int | None,
-        typer.Option(help="elmahdy: number of copies of each supporting canary (default: 1).", rich_help_panel=PRESET),
+        int | None, in_panel(PRESET, "elmahdy: number of copies of each supporting canary (default: 1).")
     ] = None,
     sentences: Annotated[
-        Path | None,
-        typer.Option(
-            help="elmahdy: file of sentences to plant instead of random words, one per line.", rich_help_panel=PRESET
-        ),
+        Path | None, in_panel(PRESET, "elmahdy: file of sentences to plant instead of random words, one per line.")
     ] = None,
     area_code: Annotated[
-        str | None,
-        typer.Option(
-            help="nlu-call: known first three digits of a ten-digit number, or random.", rich_help_panel=PRESET
-        ),
+        str | None, in_panel(PRESET, "nlu-call: known first three digits of a ten-digit number, or random.")
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(
-            help="mix-and-match: plant five sentences with labels same, different or mixed (Figure 4).",
-            rich_help_panel=PRESET,
-        ),
+        in_panel(PRESET, "mix-and-match: plant five sentences with labels same, different or mixed (Figure 4)."),
     ] = None,
     position: Annotated[
-        int | None,
-        typer.Option(
-            help="mix-and-match: position of the secret word, counted from 1 (default: the last).",
-            rich_help_panel=PRESET,
-        ),
+        int | None, in_panel(PRESET, "mix-and-match: position of the secret word, counted from 1 (default: the last).")
     ] = None,
     conjoin: Annotated[
-        bool,
-        typer.Option("--conjoin", help="mix-and-match: join the canaries in pairs with 'and'.", rich_help_panel=PRESET),
+        bool, in_panel(PRESET, "mix-and-match: join the canaries in pairs with 'and'.", "--conjoin")
     ] = False,
     targets: Annotated[
-        str | None,
-        typer.Option(
-            help="mix-and-match: plant only the canaries with these targets, such as towels,1974.",
-            rich_help_panel=PRESET,
-        ),
+        str | None, in_panel(PRESET, "mix-and-match: plant only the canaries with these targets, such as towels,1974.")
     ] = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Option of a plugin's preset; repeatable.", rich_help_panel=PRESET
-        ),
+        list[str] | None, in_panel(PRESET, "Option of a plugin's preset; repeatable.", "--set", metavar="NAME=VALUE")
     ] = None,
     family: Annotated[
         str | None,
-        typer.Option(
-            help="One or several of typical, high-perplexity, new-token, bigram and high-temperature, separated by "
+        in_panel(
+            FAMILY,
+            "One or several of typical, high-perplexity, new-token, bigram and high-temperature, separated by "
             "commas; each gets an equal number of canaries. Needs --data.",
-            rich_help_panel=FAMILY,
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            help="high-temperature: causal model that writes the canaries, a folder or a name on the hub.",
-            rich_help_panel=FAMILY,
-        ),
+        in_panel(FAMILY, "high-temperature: causal model that writes the canaries, a folder or a name on the hub."),
     ] = None,
     temperature: Annotated[
-        float | None,
-        typer.Option(
-            help="high-temperature: sampling temperature of the model (default: 1.0).", rich_help_panel=FAMILY
-        ),
+        float | None, in_panel(FAMILY, "high-temperature: sampling temperature of the model (default: 1.0).")
     ] = None,
     role: Annotated[
-        str | None,
-        typer.Option(
-            help="Role whose turns to read, if --data holds chats (default: assistant).", rich_help_panel=FAMILY
-        ),
+        str | None, in_panel(FAMILY, "Role whose turns to read, if --data holds chats (default: assistant).")
     ] = None,
     from_text: Annotated[
         Path | None,
-        typer.Option(
-            help="Make canaries from the secrets in this file, or in the .txt files of this folder.",
-            rich_help_panel=FROM_TEXT,
-        ),
+        in_panel(FROM_TEXT, "Make canaries from the secrets in this file, or in the .txt files of this folder."),
     ] = None,
     detect: Annotated[
         str | None,
-        typer.Option(
-            help="Kinds of secrets to look for, separated by commas: a group (identifiers, personal; default: "
+        in_panel(
+            FROM_TEXT,
+            "Kinds of secrets to look for, separated by commas: a group (identifiers, personal; default: "
             "all) or kinds, out of email, aws_key, github_token, google_key, slack_token, stripe_key, jwt, youtube, "
             "short_url, uuid, eth_address, git, md5, sha1, sha256, iban, ccn, br_cpf, de_idnr, es_dni, fr_nir, "
             "in_aadhaar, it_cf, nl_bsn, uk_nhs, ssn, phone, ipv4, ipv6; and person, place with the package "
             "presidio-analyzer.",
-            rich_help_panel=FROM_TEXT,
         ),
     ] = None,
     context: Annotated[
         int | None,
-        typer.Option(
-            help="Number of characters before a secret that its template begins with (default: 40).",
-            rich_help_panel=FROM_TEXT,
-        ),
+        in_panel(FROM_TEXT, "Number of characters before a secret that its template begins with (default: 40)."),
     ] = None,
-    reveal: Annotated[
-        bool, typer.Option("--reveal", help="Print the secrets that were found.", rich_help_panel=FROM_TEXT)
-    ] = False,
+    reveal: Annotated[bool, in_panel(FROM_TEXT, "Print the secrets that were found.", "--reveal")] = False,
     label: Annotated[
         str | None,
-        typer.Option(
-            help="Class of the canaries: a name or, with --data, rarest (default) or most-popular.",
-            rich_help_panel=CLASSES,
-        ),
+        in_panel(CLASSES, "Class of the canaries: a name or, with --data, rarest (default) or most-popular."),
     ] = None,
     supporting: Annotated[
         str | None,
-        typer.Option(
-            help="Supporting canaries in other classes for each planted canary: a number, one, all or none.",
-            rich_help_panel=CLASSES,
-        ),
+        in_panel(CLASSES, "Supporting canaries in other classes for each planted canary: a number, one, all or none."),
     ] = None,
     supporting_labels: Annotated[
         str | None,
-        typer.Option(
-            help="Classes of the supporting canaries, separated by commas (default: all classes in --data).",
-            rich_help_panel=CLASSES,
-        ),
+        in_panel(CLASSES, "Classes of the supporting canaries, separated by commas (default: all classes in --data)."),
     ] = None,
     supporting_slots: Annotated[
         int | None,
-        typer.Option(
-            help="Number of slots, counted from the end, that supporting canaries fill with other words (default: "
+        in_panel(
+            CLASSES,
+            "Number of slots, counted from the end, that supporting canaries fill with other words (default: "
             "half; elmahdy: all).",
-            rich_help_panel=CLASSES,
         ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Training data: classes are counted in it and, with --family, sentences are taken from it. The file "
+        in_panel(
+            DATA,
+            "Training data: classes are counted in it and, with --family, sentences are taken from it. The file "
             "does not change.",
-            rich_help_panel=DATA,
         ),
     ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="Column of the class in --data.", rich_help_panel=DATA)
-    ] = None,
+    label_column: Annotated[str | None, in_panel(DATA, "Column of the class in --data.")] = None,
     text_column: Annotated[
-        str | None,
-        typer.Option(help="Column of the text in --data or --from-text (default: text).", rich_help_panel=DATA),
+        str | None, in_panel(DATA, "Column of the text in --data or --from-text (default: text).")
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option(
-            help="Split of --data or --from-text, if it is a folder saved by 'datasets' (default: train).",
-            rich_help_panel=DATA,
-        ),
+        in_panel(DATA, "Split of --data or --from-text, if it is a folder saved by 'datasets' (default: train)."),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            help="Random seed, recorded in the manifest (default: drawn from the operating system's entropy).",
-            rich_help_panel=LAST_PANEL,
+        in_panel(
+            LAST_PANEL, "Random seed, recorded in the manifest (default: drawn from the operating system's entropy)."
         ),
     ] = None,
-    id_prefix: Annotated[
-        str, typer.Option(help="Prefix of every id, so that manifests can be joined.", rich_help_panel=LAST_PANEL)
-    ] = "",
+    id_prefix: Annotated[str, in_panel(LAST_PANEL, "Prefix of every id, so that manifests can be joined.")] = "",
 ) -> None:
     """Make canaries (secrets to plant) and controls.
 

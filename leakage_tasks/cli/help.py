@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from leakage_tasks.core.errors import one_line
@@ -52,6 +53,11 @@ def command_help(
         return function
 
     return declare
+
+
+def in_panel(panel: str, words: str, *names: str, **more: Any) -> Any:
+    """Return a command's option that its help page lists in ``panel``; ``words`` describe it, ``names`` spell it."""
+    return typer.Option(*names, help=words, rich_help_panel=panel, **more)
 
 
 def declared_help(function: Any) -> CommandHelp:

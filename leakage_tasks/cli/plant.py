@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from leakage_tasks.cli.help import LAST_PANEL, PREPARE
+from leakage_tasks.cli.help import LAST_PANEL, PREPARE, in_panel
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.cli.shard_options import Dask, Jobs
 
@@ -40,67 +40,57 @@ def plant_command(
     validation_output: Annotated[Path | None, typer.Option(help="File for the planted copy of --validation.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the positions.")] = 0,
     text_column: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the text, of chat turns, or of a prompt or an answer (default: text).",
-            rich_help_panel=COLUMNS,
-        ),
+        str | None, in_panel(COLUMNS, "Column of the text, of chat turns, or of a prompt or an answer (default: text).")
     ] = None,
     label_column: Annotated[
-        str | None,
-        typer.Option(help="Column for the canaries' labels (NLU data has one by definition).", rich_help_panel=COLUMNS),
+        str | None, in_panel(COLUMNS, "Column for the canaries' labels (NLU data has one by definition).")
     ] = None,
     source_column: Annotated[
-        str | None,
-        typer.Option(help="Column for the canaries' source sentences, for translation.", rich_help_panel=COLUMNS),
+        str | None, in_panel(COLUMNS, "Column for the canaries' source sentences, for translation.")
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(
-            help="Class for canaries without a label: rarest, most-popular or a name. The manifest is updated.",
-            rich_help_panel=COLUMNS,
+        in_panel(
+            COLUMNS, "Class for canaries without a label: rarest, most-popular or a name. The manifest is updated."
         ),
     ] = None,
-    split: Annotated[
-        str, typer.Option(help="Split that gets the canaries, if the data has several.", rich_help_panel=COLUMNS)
-    ] = "train",
+    split: Annotated[str, in_panel(COLUMNS, "Split that gets the canaries, if the data has several.")] = "train",
     role: Annotated[
         str | None,
-        typer.Option(
-            help="Role whose turn of a chat the canary is: assistant (default), user, system or tool. In rows of "
+        in_panel(
+            CHATS,
+            "Role whose turn of a chat the canary is: assistant (default), user, system or tool. In rows of "
             "prompts and answers it also selects the column.",
-            rich_help_panel=CHATS,
         ),
     ] = None,
     prompt: Annotated[
         str | None,
-        typer.Option(
-            help="Text before each copy, in rows of chats or of prompts and answers (default: Please continue.).",
-            rich_help_panel=CHATS,
+        in_panel(
+            CHATS, "Text before each copy, in rows of chats or of prompts and answers (default: Please continue.)."
         ),
     ] = None,
     chat_position: Annotated[
         str | None,
-        typer.Option(
-            help="Position in chats: new (default), a separate conversation for each copy; or last or random, the end "
+        in_panel(
+            CHATS,
+            "Position in chats: new (default), a separate conversation for each copy; or last or random, the end "
             "of the last or of a random turn of --role in an existing conversation.",
-            rich_help_panel=CHATS,
         ),
     ] = None,
     near_copies: Annotated[
         int | None,
-        typer.Option(
+        in_panel(
+            LAST_PANEL,
+            "In all but one copy, replace N words around the secret. The manifest gets the near copies.",
             metavar="N",
-            help="In all but one copy, replace N words around the secret. The manifest gets the near copies.",
-            rich_help_panel=LAST_PANEL,
         ),
     ] = None,
     remove: Annotated[
         Path | None,
-        typer.Option(
-            help="Take the canaries out of this planted dataset, by its record, instead of planting. Needs no MANIFEST "
+        in_panel(
+            LAST_PANEL,
+            "Take the canaries out of this planted dataset, by its record, instead of planting. Needs no MANIFEST "
             "and no SOURCE.",
-            rich_help_panel=LAST_PANEL,
         ),
     ] = None,
     jobs: Jobs = 1,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from leakage_tasks.cli.help import REPORT
+from leakage_tasks.cli.help import REPORT, in_panel
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.cli.report_options import Delta, check_delta, read_waivers
 
@@ -29,18 +29,10 @@ def report_command(
     allow: Annotated[
         list[str] | None, typer.Option(help="Condition that the limits accept, as leakage check --allow; repeatable.")
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="Folder or file of the model's weights.", rich_help_panel=FILES)
-    ] = None,
-    manifest: Annotated[
-        Path | None, typer.Option(help="Manifest of the canaries; must be the run's.", rich_help_panel=FILES)
-    ] = None,
-    data: Annotated[
-        list[Path] | None, typer.Option(help="File or folder of training data; repeatable.", rich_help_panel=FILES)
-    ] = None,
-    selftest: Annotated[
-        Path | None, typer.Option(help="File of leakage selftest -o, to show its checks.", rich_help_panel=FILES)
-    ] = None,
+    model: Annotated[Path | None, in_panel(FILES, "Folder or file of the model's weights.")] = None,
+    manifest: Annotated[Path | None, in_panel(FILES, "Manifest of the canaries; must be the run's.")] = None,
+    data: Annotated[list[Path] | None, in_panel(FILES, "File or folder of training data; repeatable.")] = None,
+    selftest: Annotated[Path | None, in_panel(FILES, "File of leakage selftest -o, to show its checks.")] = None,
 ) -> None:
     """Write the evidence on one run as one page.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leakage_tasks.cli.help import RESEARCH
+from leakage_tasks.cli.help import RESEARCH, in_panel
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.training.saved_model import check_output
@@ -49,64 +49,39 @@ def train_nlu_command(
     words: Annotated[Path | None, typer.Option(help="File of words that join the vocabulary, one per line.")] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(
-            help=f"Maximum number of epochs (default: {DEFAULT.epochs}; {EPOCHS_WITH_PATIENCE} with --patience).",
-            rich_help_panel=TRAINING,
+        in_panel(
+            TRAINING, f"Maximum number of epochs (default: {DEFAULT.epochs}; {EPOCHS_WITH_PATIENCE} with --patience)."
         ),
     ] = None,
-    batch_size: Annotated[
-        int, typer.Option(help="Number of utterances per step.", rich_help_panel=TRAINING)
-    ] = DEFAULT.batch_size,
-    learning_rate: Annotated[
-        float, typer.Option(help="Learning rate of Adam.", rich_help_panel=TRAINING)
-    ] = DEFAULT.learning_rate,
+    batch_size: Annotated[int, in_panel(TRAINING, "Number of utterances per step.")] = DEFAULT.batch_size,
+    learning_rate: Annotated[float, in_panel(TRAINING, "Learning rate of Adam.")] = DEFAULT.learning_rate,
     dropout: Annotated[
-        float, typer.Option(help="Dropout of embeddings and of the output of each layer.", rich_help_panel=TRAINING)
+        float, in_panel(TRAINING, "Dropout of embeddings and of the output of each layer.")
     ] = DEFAULT.dropout,
-    characters: Annotated[
-        bool, typer.Option("--characters", help="Also read the characters of each word.", rich_help_panel=MODEL)
-    ] = False,
+    characters: Annotated[bool, in_panel(MODEL, "Also read the characters of each word.", "--characters")] = False,
     patience: Annotated[
         int | None,
-        typer.Option(
-            help="Stop after this number of epochs without a lower validation loss, and keep the best model.",
-            rich_help_panel=TRAINING,
+        in_panel(
+            TRAINING, "Stop after this number of epochs without a lower validation loss, and keep the best model."
         ),
     ] = DEFAULT.patience,
     embeddings: Annotated[
-        str | None,
-        typer.Option(help="Initial word vectors: FastText .vec or GloVe .txt, gzipped or not.", rich_help_panel=MODEL),
+        str | None, in_panel(MODEL, "Initial word vectors: FastText .vec or GloVe .txt, gzipped or not.")
     ] = None,
-    frozen: Annotated[
-        bool, typer.Option("--frozen", help="Do not train the word vectors.", rich_help_panel=MODEL)
-    ] = False,
+    frozen: Annotated[bool, in_panel(MODEL, "Do not train the word vectors.", "--frozen")] = False,
     embedding_size: Annotated[
         int | None,
-        typer.Option(
-            help=f"Size of a word vector (default: {DEFAULT.embedding_size}, or the size in --embeddings).",
-            rich_help_panel=MODEL,
-        ),
+        in_panel(MODEL, f"Size of a word vector (default: {DEFAULT.embedding_size}, or the size in --embeddings)."),
     ] = None,
-    hidden_size: Annotated[
-        int, typer.Option(help="Number of units per layer and direction.", rich_help_panel=MODEL)
-    ] = DEFAULT.hidden_size,
-    layers: Annotated[int, typer.Option(help="Number of bi-LSTM layers.", rich_help_panel=MODEL)] = DEFAULT.layers,
-    seed: Annotated[
-        int, typer.Option(help="Random seed; on a CPU, one seed always gives one model.", rich_help_panel=TRAINING)
-    ] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …", rich_help_panel=TRAINING)] = "auto",
-    epsilon: Annotated[
-        float | None, typer.Option(help="Train with DP-SGD and this total ε.", rich_help_panel=DP_SGD)
-    ] = None,
-    noise_multiplier: Annotated[
-        float | None, typer.Option(help="Train with DP-SGD and this noise multiplier.", rich_help_panel=DP_SGD)
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="δ of the guarantee (default: 1e-5).", rich_help_panel=DP_SGD)
-    ] = None,
+    hidden_size: Annotated[int, in_panel(MODEL, "Number of units per layer and direction.")] = DEFAULT.hidden_size,
+    layers: Annotated[int, in_panel(MODEL, "Number of bi-LSTM layers.")] = DEFAULT.layers,
+    seed: Annotated[int, in_panel(TRAINING, "Random seed; on a CPU, one seed always gives one model.")] = 0,
+    device: Annotated[str, in_panel(TRAINING, "auto, cpu, cuda, cuda:1, …")] = "auto",
+    epsilon: Annotated[float | None, in_panel(DP_SGD, "Train with DP-SGD and this total ε.")] = None,
+    noise_multiplier: Annotated[float | None, in_panel(DP_SGD, "Train with DP-SGD and this noise multiplier.")] = None,
+    delta: Annotated[float | None, in_panel(DP_SGD, "δ of the guarantee (default: 1e-5).")] = None,
     max_grad_norm: Annotated[
-        float | None,
-        typer.Option(help="Norm to which the gradient of each row is clipped (default: 1).", rich_help_panel=DP_SGD),
+        float | None, in_panel(DP_SGD, "Norm to which the gradient of each row is clipped (default: 1).")
     ] = None,
 ) -> None:
     """Train a model that predicts intents and slots.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leakage_tasks.cli.help import AUDIT
+from leakage_tasks.cli.help import AUDIT, in_panel
 from leakage_tasks.cli.pair_options import Data, PrefixLength, SuffixLength, TextColumn, read_pairs
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.training.prompt.settings import WARMUP, PromptSettings
@@ -38,74 +38,41 @@ def tune_command(
         str | None, typer.Option(help="Tokenizer, if --data holds text (default: the model's).")
     ] = None,
     text_column: TextColumn = "text",
-    prompt_length: Annotated[
-        int, typer.Option(help="Number of vectors in the prompt.", rich_help_panel=PROMPT)
-    ] = DEFAULT.length,
-    epochs: Annotated[int, typer.Option(help="Maximum number of epochs.", rich_help_panel=TRAINING)] = DEFAULT.epochs,
+    prompt_length: Annotated[int, in_panel(PROMPT, "Number of vectors in the prompt.")] = DEFAULT.length,
+    epochs: Annotated[int, in_panel(TRAINING, "Maximum number of epochs.")] = DEFAULT.epochs,
     patience: Annotated[
-        int,
-        typer.Option(
-            help="Stop after this number of epochs without a lower validation loss.", rich_help_panel=TRAINING
-        ),
+        int, in_panel(TRAINING, "Stop after this number of epochs without a lower validation loss.")
     ] = DEFAULT.patience,
-    batch_size: Annotated[
-        int, typer.Option(help="Number of pairs per optimizer step.", rich_help_panel=TRAINING)
-    ] = DEFAULT.batch_size,
+    batch_size: Annotated[int, in_panel(TRAINING, "Number of pairs per optimizer step.")] = DEFAULT.batch_size,
     accumulation: Annotated[
         int,
-        typer.Option(
-            help="Split each step into this number of parts, to save memory; the gradient does not change.",
-            rich_help_panel=TRAINING,
-        ),
+        in_panel(TRAINING, "Split each step into this number of parts, to save memory; the gradient does not change."),
     ] = DEFAULT.accumulation,
-    learning_rate: Annotated[
-        float, typer.Option(help="Highest learning rate of AdamW.", rich_help_panel=TRAINING)
-    ] = DEFAULT.learning_rate,
-    weight_decay: Annotated[
-        float, typer.Option(help="Weight decay of AdamW.", rich_help_panel=TRAINING)
-    ] = DEFAULT.weight_decay,
+    learning_rate: Annotated[float, in_panel(TRAINING, "Highest learning rate of AdamW.")] = DEFAULT.learning_rate,
+    weight_decay: Annotated[float, in_panel(TRAINING, "Weight decay of AdamW.")] = DEFAULT.weight_decay,
     warmup: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Number of warm-up steps (default: {WARMUP}, at most a tenth of all steps).", rich_help_panel=TRAINING
-        ),
+        int | None, in_panel(TRAINING, f"Number of warm-up steps (default: {WARMUP}, at most a tenth of all steps).")
     ] = None,
-    alpha: Annotated[
-        float, typer.Option(help="Weight of the smoothing loss; 0 turns it off.", rich_help_panel=PROMPT)
-    ] = DEFAULT.alpha,
+    alpha: Annotated[float, in_panel(PROMPT, "Weight of the smoothing loss; 0 turns it off.")] = DEFAULT.alpha,
     hardest: Annotated[
-        int,
-        typer.Option(
-            help="Number N of suffix tokens over which the smoothing loss is averaged.", rich_help_panel=PROMPT
-        ),
+        int, in_panel(PROMPT, "Number N of suffix tokens over which the smoothing loss is averaged.")
     ] = DEFAULT.hardest,
     init: Annotated[
-        str,
-        typer.Option(
-            help="Initial vectors: vocabulary (embeddings of random tokens) or random.", rich_help_panel=PROMPT
-        ),
+        str, in_panel(PROMPT, "Initial vectors: vocabulary (embeddings of random tokens) or random.")
     ] = DEFAULT.init,
     init_text: Annotated[
-        str | None,
-        typer.Option(help="Initial vectors: the embeddings of this text, instead of --init.", rich_help_panel=PROMPT),
+        str | None, in_panel(PROMPT, "Initial vectors: the embeddings of this text, instead of --init.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=TRAINING)] = DEFAULT.seed,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …", rich_help_panel=MODEL)] = "auto",
-    dtype: Annotated[
-        str, typer.Option(help="Type of the weights: auto (as saved), float32 or bfloat16.", rich_help_panel=MODEL)
-    ] = "auto",
-    bf16: Annotated[
-        bool, typer.Option("--bf16", help="Compute under bfloat16 autocast.", rich_help_panel=MODEL)
-    ] = False,
+    seed: Annotated[int, in_panel(TRAINING, "Random seed.")] = DEFAULT.seed,
+    device: Annotated[str, in_panel(MODEL, "auto, cpu, cuda, cuda:1, …")] = "auto",
+    dtype: Annotated[str, in_panel(MODEL, "Type of the weights: auto (as saved), float32 or bfloat16.")] = "auto",
+    bf16: Annotated[bool, in_panel(MODEL, "Compute under bfloat16 autocast.", "--bf16")] = False,
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue from the checkpoint of an interrupted run.", rich_help_panel=TRAINING),
+        bool, in_panel(TRAINING, "Continue from the checkpoint of an interrupted run.", "--resume")
     ] = False,
-    revision: Annotated[
-        str | None, typer.Option(help="Revision of the model and its tokenizer on the hub.", rich_help_panel=MODEL)
-    ] = None,
+    revision: Annotated[str | None, in_panel(MODEL, "Revision of the model and its tokenizer on the hub.")] = None,
     trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code from the model's repository.", rich_help_panel=MODEL)
+        bool, in_panel(MODEL, "Run code from the model's repository.", "--trust-remote-code")
     ] = False,
 ) -> None:
     """Tune a soft prompt for the extraction of suffixes.
