@@ -8,6 +8,7 @@ the type of a wrong value, never the value, which may be private.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,14 @@ Read = Callable[[Any, str], Any]
 LARGEST = 1e150
 """Upper bound of numbers in records; sums of squares of such numbers do not overflow."""
 _KINDS = ((bool, "true or false"), (str, "text"), (dict, "an object"), (list, "a list"), (int | float, "a number"))
+
+
+class JsonRecord:
+    """Base of dataclasses that are stored as a line of JSON; :func:`read_record` reads them."""
+
+    def to_json(self) -> str:
+        """Return the record as one line of strict JSON."""
+        return json.dumps(dataclasses.asdict(cast(Any, self)), allow_nan=False)
 
 
 class WrongField(ValueError):

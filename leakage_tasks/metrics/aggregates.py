@@ -33,13 +33,6 @@ class GuessOutcome(NamedTuple):
     chance: float
 
 
-class ExposureValue(NamedTuple):
-    """Exposure of a secret in bits, its maximum if only a lower bound is known, and log2|R|."""
-
-    exposure: float
-    log2_size: float
-
-
 class ExposureRange(NamedTuple):
     """Exposure of a secret in bits, known to be between ``least`` and ``most``, and the largest possible value."""
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.core.records import Between, WrongField, read_record
+from leakage_tasks.core.records import Between, JsonRecord, WrongField, read_record
 
 Count = Annotated[int, Between(0, 1 << 40)]
 Bits = Annotated[float, Between(-1)]
@@ -16,7 +14,7 @@ Bits = Annotated[float, Between(-1)]
 
 
 @dataclass(frozen=True)
-class OrderFinding:
+class OrderFinding(JsonRecord):
     """Log-likelihoods in bits of a shard's items in ``canonical`` order and in other orders (``shuffled``).
 
     ``windows`` is the largest number of windows in which the model read an order; 0 if the model does not report it.
@@ -31,10 +29,6 @@ class OrderFinding:
     access: str = ""
     settings_hash: str = ""
     kind: Literal["order"] = "order"
-
-    def to_json(self) -> str:
-        """Return the finding as one line of strict JSON."""
-        return json.dumps(dataclasses.asdict(self), allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ def _probability(bits: float | None) -> float:
 
 
 @dataclass(frozen=True)
-class TwinFinding:
+class TwinFinding(JsonRecord):
     """Costs of an item and of its rewritten twin."""
 
     number: Count
@@ -88,10 +82,6 @@ class TwinFinding:
     access: str = ""
     settings_hash: str = ""
     kind: Literal["twins"] = "twins"
-
-    def to_json(self) -> str:
-        """Return the finding as one line of strict JSON."""
-        return json.dumps(dataclasses.asdict(self), allow_nan=False)
 
 
 ContaminationFinding = OrderFinding | TwinFinding

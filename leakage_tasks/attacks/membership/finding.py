@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.core.records import Between, read_record
+from leakage_tasks.core.records import Between, JsonRecord, read_record
 
 MOST = 1 << 40
 Number = Annotated[int, Between(-MOST, MOST)]
@@ -17,7 +15,7 @@ SCHEME = "membership"
 
 
 @dataclass(frozen=True)
-class MembershipFinding:
+class MembershipFinding(JsonRecord):
     """Result of one text, without the text and its tokens.
 
     ``text`` is the number of the text in its data, −1 − number for a non-member. Texts of one ``cluster`` depend on
@@ -42,12 +40,8 @@ class MembershipFinding:
     access: str = ""
     suspected: bool | None = None
 
-    def to_json(self) -> str:
-        """Return the finding as one line of strict JSON."""
-        return json.dumps(dataclasses.asdict(self), allow_nan=False)
-
 
 def membership_finding_from_json(text: str) -> MembershipFinding:
-    """Read a finding from the text of :meth:`MembershipFinding.to_json`. Raises ValueError if the text is not a
+    """Read a finding from the text of ``to_json``. Raises ValueError if the text is not a
     finding."""
     return read_record(MembershipFinding, parse_json(text))

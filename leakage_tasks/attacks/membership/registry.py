@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from leakage_tasks.attacks.access import LIKELIHOOD, NEXT_TOKEN
 from leakage_tasks.attacks.membership.text_record import TextRecord
@@ -14,7 +14,6 @@ Need = Literal["tokens", "distributions", "lowercase", "reference", "context", "
 """A figure besides the log-likelihood: log-probabilities of tokens, moments of whole distributions, the log-likelihood
 of the lower-cased text, under a reference model, after a context of non-members, frequencies of the tokens in a
 reference corpus, and log-likelihoods of similar texts."""
-NEEDS: tuple[Need, ...] = get_args(Need)
 TOKENS = "black box: log-probabilities of the tokens of texts of the attacker's choice"
 _ADDED: Mapping[Need, str] = {
     "reference": "and a reference model",

@@ -6,9 +6,8 @@ the draws, which need no further model calls; it is fitted on pairs of the valid
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
@@ -17,6 +16,7 @@ from scipy.special import expit
 from leakage_tasks.attacks.suffix.candidates import Candidates, calibrated_bits
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.records import JsonRecord
 
 TRAINED = "trained"
 """Name of the fitted confidence."""
@@ -67,7 +67,7 @@ class NothingToFit(TargetError):
 
 
 @dataclass(frozen=True)
-class TrainedConfidence:
+class TrainedConfidence(JsonRecord):
     """A fitted logistic regression over standardised features.
 
     ``names``, ``means``, ``scales`` and ``weights`` have one entry per feature. ``rows`` is the number of candidates in
@@ -119,10 +119,6 @@ class TrainedConfidence:
         scaled = (features(candidates, self.names) - np.array(self.means)) / np.array(self.scales)
         # A matrix product may round a row differently in another batch.
         return np.asarray(expit((scaled * np.array(self.weights)).sum(axis=1) + self.intercept), dtype=np.float64)
-
-    def to_json(self) -> str:
-        """Return the fitted model as one line of strict JSON."""
-        return json.dumps(asdict(self), allow_nan=False)
 
 
 def _rows(examples: Sequence[Example], names: Sequence[str]) -> tuple[FloatArray, IntArray]:

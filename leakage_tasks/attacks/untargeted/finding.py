@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass, field, fields
 from typing import Annotated
 
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.core.records import Between, read_record
+from leakage_tasks.core.records import Between, JsonRecord, read_record
 
 MOST = 1 << 28
 """Largest number that a finding may hold; a corpus of more documents, or a longer document, is refused."""
@@ -33,7 +31,7 @@ class Hits:
 
 
 @dataclass(frozen=True)
-class UntargetedFinding:
+class UntargetedFinding(JsonRecord):
     """Result of one text.
 
     ``kind``, ``prompt``, ``sample`` and ``unseen`` identify the text, see
@@ -62,10 +60,6 @@ class UntargetedFinding:
     settings_hash: str = ""
     access: str = ""
 
-    def to_json(self) -> str:
-        """Return the finding as one line of strict JSON."""
-        return json.dumps(dataclasses.asdict(self), allow_nan=False)
-
     def covered(self, length: int) -> float | None:
         """Return the share of the text's tokens inside runs of at least ``length`` tokens of the corpus."""
         if self.hits is None or not self.tokens:
@@ -78,7 +72,7 @@ class UntargetedFinding:
 
 
 def untargeted_finding_from_json(text: str) -> UntargetedFinding:
-    """Read a finding from the text of :meth:`UntargetedFinding.to_json`. Raises ValueError if the text is not a
+    """Read a finding from the text of ``to_json``. Raises ValueError if the text is not a
     finding."""
     data = parse_json(text)
     finding = read_record(UntargetedFinding, data)

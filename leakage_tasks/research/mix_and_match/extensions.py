@@ -6,7 +6,7 @@ among these candidates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -14,7 +14,7 @@ from statistics import fmean
 from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, ranked
 from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.plots import plot_groups
-from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped, registrar
+from leakage_tasks.research.framework.registry import Config, Draw, Scale, StudyPlan, StudyTrial, grouped, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
 from leakage_tasks.research.mix_and_match.extension_trials import BRIDGES, REPETITIONS, extended, run
 from leakage_tasks.research.mix_and_match.figures import plot_ranks, rank_row
@@ -115,16 +115,15 @@ def ahead(means: Sequence[tuple[float, float]], words: str, labels: tuple[str, s
     return Claim(words, None if p > SIGNIFICANCE else lower > higher, evidence, p)
 
 
-def _plot_bridges(report: Report, path: Path) -> None:
-    """Plot the candidates needed and the rank by class loss, a group per generator."""
-    groups = {
-        str(row["bridge"]).removeprefix("none: "): {
-            "candidates (K)": point_of(row["K"]),
-            "rank by class loss, from 0": point_of(row["beam"]),
-        }
-        for row in report.rows
-    }
-    plot_groups(groups, "mean rank", path)
+def plotter(name: Callable[[TableRow], str]) -> Draw:
+    """Return a function that plots the candidates needed and the rank by class loss, with a group per row."""
+
+    def plot(report: Report, path: Path) -> None:
+        columns = {"candidates (K)": "K", "rank by class loss, from 0": "beam"}
+        groups = {name(row): {words: point_of(row[key]) for words, key in columns.items()} for row in report.rows}
+        plot_groups(groups, "mean rank", path)
+
+    return plot
 
 
 # -- section 6.4: differential privacy -----------------------------------------------------------------------
@@ -205,7 +204,7 @@ register_study(
     "section 6.3",
     bridge_trials,
     bridge_report,
-    _plot_bridges,
+    plotter(lambda row: str(row["bridge"]).removeprefix("none: ")),
 )
 register_study(
     "dp-sgd",

@@ -7,14 +7,12 @@ among these candidates.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 
 from leakage_tasks.research.framework.group_tests import SIGNIFICANCE
-from leakage_tasks.research.framework.plots import plot_groups
 from leakage_tasks.research.framework.registry import Scale, StudyPlan, StudyTrial, registrar
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
-from leakage_tasks.research.mix_and_match.extensions import BEST, COPIES, ahead, suggestion
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
+from leakage_tasks.research.mix_and_match.extensions import BEST, COPIES, ahead, plotter, suggestion
 from leakage_tasks.research.mix_and_match.free_text_trials import CAUSAL, PRUNED, free_text, run, writing
 from leakage_tasks.research.mix_and_match.tables import categories, control_line, from_zero, set_up, sign_p
 
@@ -157,23 +155,11 @@ def _notes(trials: Sequence[StudyTrial]) -> list[str]:
     ]
 
 
-def _plot(report: Report, path: Path) -> None:
-    """Plot the candidates needed and the rank by class loss, a group per generator and number of texts."""
-    groups = {
-        " ".join([f"{row['texts']:,}", str(row["generator"])] if row["texts"] else [str(row["generator"])]): {
-            "candidates (K)": point_of(row["K"]),
-            "rank by class loss, from 0": point_of(row["beam"]),
-        }
-        for row in report.rows
-    }
-    plot_groups(groups, "mean rank", path)
-
-
 registrar("mix-and-match", "Elmahdy and Salem 2023", SCALES, run)(
     "free-text",
     "a causal model's free text, pruned, against masked models and exhaustive search",
     "section 6.3",
     free_text,
     free_text_report,
-    _plot,
+    plotter(lambda row: f"{row['texts']:,} {row['generator']}" if row["texts"] else str(row["generator"])),
 )
