@@ -19,7 +19,7 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.registry import ATTACKS as ATTACK_REGISTRY
 from leakage_tasks.attacks.registry import register
 from leakage_tasks.attacks.selection import AttackSettings, chosen_attacks
-from leakage_tasks.canaries import make_canaries
+from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.limits import limits_of, longest_filling
@@ -52,6 +52,24 @@ def small_lstm() -> CharLSTMForCausalLM:
     return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(letters()), hidden_size=16, num_layers=1)).eval()
 
 
+def planted(template: str, number: int = 1, **more: Any) -> list[Canary]:
+    return make_canaries(template, number, controls=0, seed=1, id_prefix="p", **more)
+
+
+def kept_limits(
+    modules: Any, target: Any, canary: Canary, attack: str, goal: str, budget: int, *others: Canary, **values: Any
+) -> tuple[Any, Any]:
+    """What the attack on a canary and ``others`` like it costs, and the limits of one; it keeps to them."""
+    canaries = [canary, *others]
+    ((chosen, request),) = chosen_attacks(AttackSettings(attack, goal, budget, values=values), target, [canary])
+    limits = limits_of(chosen, request)
+    with metered(modules) as count:
+        run_attack(attack, target, canaries, budget=budget, goal=goal, values=values)
+    for name in ("rows", "passes", "tokens"):
+        assert 0 < getattr(count, name) <= len(canaries) * getattr(limits, name), (name, limits, count)
+    return count, limits
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize(
     "template", ["pin {digits:5}.", "pin {digits:2}.", "of anna {number_words:2}.", "so and so {digits:2} is the code"]
@@ -69,13 +87,9 @@ def test_every_canary_stays_within_the_limits(attack: str, template: str, make: 
     canaries = make_canaries(template, 1, controls=1, seed=1, id_prefix="p")
     # The first pass of a model is made in two ways, to prove that they agree.
     run_attack("beam", target, canaries[:1], budget=60)
-    pairs = chosen_attacks(AttackSettings(attack, ATTACKS[attack], 400, values=settings), target, canaries)
-    for (chosen, request), canary in zip(pairs, canaries, strict=True):
-        limits = limits_of(chosen, request)
-        with metered(modules_of(SimpleNamespace(model=model))) as count:
-            run_attack(attack, target, [canary], budget=400, goal=ATTACKS[attack], values=settings)
-        for name in ("rows", "passes", "tokens"):
-            assert 0 < getattr(count, name) <= getattr(limits, name), (name, limits, count)
+    for canary in canaries:
+        modules = modules_of(SimpleNamespace(model=model))
+        kept_limits(modules, target, canary, attack, ATTACKS[attack], 400, **settings)
 
 
 @pytest.mark.parametrize(
@@ -95,16 +109,12 @@ def test_what_an_attack_reads_in_addition_is_within_the_limits(
     make: Callable[[], Any], template: str, attack: str, budget: int, values: dict[str, Any]
 ) -> None:
     """Texts that are too few to share a beginning, a tree as large as the budget, draws that are read again."""
-    model, goal = make(), ATTACKS[attack]
-    target, canaries = CausalTarget(model, letters()), make_canaries(template, 1, seed=1, id_prefix="p")
+    model = make()
+    target, (canary,) = CausalTarget(model, letters()), planted(template)
     # Methods that a model must prove first.
     run_attack("rank-sample", target, make_canaries(LONG + "{digits:2}", 1, seed=2), budget=100)
-    ((chosen, request),) = chosen_attacks(AttackSettings(attack, goal, budget, values=values), target, canaries)
-    limits = limits_of(chosen, request)
-    with metered(modules_of(SimpleNamespace(model=model))) as count:
-        run_attack(attack, target, canaries, budget=budget, goal=goal, values=values)
-    for name in ("rows", "passes", "tokens"):
-        assert 0 < getattr(count, name) <= getattr(limits, name), (name, limits, count)
+    modules = modules_of(SimpleNamespace(model=model))
+    count, limits = kept_limits(modules, target, canary, attack, ATTACKS[attack], budget, **values)
     if attack == "rank-sample":
         assert limits.rows <= 2 * max(count.rows, budget)
 
@@ -125,18 +135,14 @@ def test_texts_that_a_generator_reads_count(
         generator=f"{generator}:{tmp_path / 'causal'}",
         **more,
     )
-    target, goal = as_target(lm), "exposure" if attack == "class-loss" else "extraction"
+    goal = "exposure" if attack == "class-loss" else "extraction"
     words = {
         "words": word_list("words", (*"abcdefghijklmnopqrstuvwxyz", *(["abcdef", "bcdefg"] * (generator == "causal"))))
     }
-    canaries = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", label="LABEL_1", alphabets=words)
-    ((chosen, request),) = chosen_attacks(AttackSettings(attack, goal, 1000), target, canaries)
-    limits = limits_of(chosen, request)
-    with metered(modules_of(lm)) as count, metered([lm.target.model]) as classifier:
-        run_attack(attack, target, canaries, budget=1000, goal=goal)
+    (canary,) = planted(template, label="LABEL_1", alphabets=words)
+    with metered([lm.target.model]) as classifier:
+        count, _ = kept_limits(modules_of(lm), as_target(lm), canary, attack, goal, 1000)
     assert count.rows > classifier.rows
-    for name in ("rows", "passes", "tokens"):
-        assert getattr(count, name) <= getattr(limits, name), (name, limits, count)
 
 
 SEARCHES = [
@@ -153,14 +159,9 @@ def test_searches_on_a_classifier_stay_within_the_limits(
 ) -> None:
     save_classifier(tmp_path / "classifier", save_base(tmp_path / "base"))
     lm = ClassifierScorerLM(pretrained=str(tmp_path / "classifier"), device="cpu")
-    target, words = as_target(lm), {"words": word_list("words", tuple("abcdefghijklmnopqrstuvwxyz"))}
-    canaries = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", label="LABEL_1", alphabets=words)
-    ((chosen, request),) = chosen_attacks(AttackSettings(attack, "extraction", 300, values=values), target, canaries)
-    limits = limits_of(chosen, request)
-    with metered(modules_of(lm)) as count:
-        run_attack(attack, target, canaries, budget=300, goal="extraction", values=values)
-    for name in ("rows", "passes", "tokens"):
-        assert 0 < getattr(count, name) <= getattr(limits, name), (name, limits, count)
+    words = {"words": word_list("words", tuple("abcdefghijklmnopqrstuvwxyz"))}
+    (canary,) = planted(template, label="LABEL_1", alphabets=words)
+    kept_limits(modules_of(lm), as_target(lm), canary, attack, "extraction", 300, **values)
 
 
 WORDS = {"words": word_list("words", ("x", *(letter + "abcdefgh" for letter in "cdefghijk")))}
@@ -192,16 +193,11 @@ def test_masked_models_and_translators_stay_within_the_limits(
 ) -> None:
     """Values longer than the secret's, whole texts in smaller passes, the proof of passes that canaries share."""
     lm, goal = make(tmp_path / "model"), "exposure" if attack == "rank-sample" else "extraction"
-    (made,) = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", alphabets=WORDS, source=source)
+    (made,) = planted(template, alphabets=WORDS, source=source)
     short = dataclasses.replace(made, secret=tuple(min(slot.values, key=len) for slot in made.space.slots))
     target, values = as_target(lm), {"width": 5} if attack == "beam" else {}
-    ((chosen, request),) = chosen_attacks(AttackSettings(attack, goal, budget, values=values), target, [short])
-    limits = limits_of(chosen, request)
-    for canaries in ([short], [short, *(dataclasses.replace(short, id=name) for name in "abc")]):
-        with metered(modules_of(lm)) as count:
-            run_attack(attack, target, canaries, budget=budget, goal=goal, values=values)
-        for name in ("rows", "passes", "tokens"):
-            assert 0 < getattr(count, name) <= len(canaries) * getattr(limits, name), (name, limits, count)
+    for others in ([], [dataclasses.replace(short, id=name) for name in "abc"]):
+        kept_limits(modules_of(lm), target, short, attack, goal, budget, *others, **values)
 
 
 def test_texts_of_several_canaries_that_share_a_beginning_stay_within_the_limits() -> None:
@@ -209,7 +205,7 @@ def test_texts_of_several_canaries_that_share_a_beginning_stay_within_the_limits
     model = small_lstm()
     target, settings = CausalTarget(model, letters()), {"histogram": 50}
     run_attack("rank-sample", target, make_canaries(LONG + "{digits:2}", 1, seed=2), budget=100)
-    canaries = make_canaries(LONG + "{number_words:4} x ", 3, controls=0, seed=1, id_prefix="p")
+    canaries = planted(LONG + "{number_words:4} x ", 3)
     pairs = chosen_attacks(AttackSettings("exposure", "exposure", 12, values=settings), target, canaries)
     limits = [limits_of(chosen, request, len(canaries)) for chosen, request in pairs]
     with metered(modules_of(SimpleNamespace(model=model))) as count:
@@ -222,14 +218,14 @@ def test_texts_of_several_canaries_that_share_a_beginning_stay_within_the_limits
 def test_the_values_of_the_most_tokens_need_not_be_the_longest(tmp_path: Path, template: str) -> None:
     words = {"w": word_list("w", (*(f"the{letter * 4}" for letter in "abc"), *("xqz" + letter for letter in "defg")))}
     target = as_target(masked_lm(tmp_path / "model"))
-    (canary,) = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", alphabets=words)
+    (canary,) = planted(template, alphabets=words)
     longest = max(target.length(text) for text in canary.space.texts())
     assert longest_filling(target, canary.space, canary.secret) >= longest
 
 
 def test_brute_force_takes_all_fillings() -> None:
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
+    canaries = planted("pin {digits:2}.")
     ((attack, request),) = chosen_attacks(AttackSettings("brute-force", "extraction", 400), target, canaries)
     (found,) = run_attack("brute-force", target, canaries, budget=400, goal="extraction")
     assert found.model_calls == 100 <= limits_of(attack, request).rows <= 102 + CHECKED
@@ -237,7 +233,7 @@ def test_brute_force_takes_all_fillings() -> None:
 
 def test_a_shared_beginning_is_not_counted_for_each_text() -> None:
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    canaries = make_canaries(LONG + "{digits:3}.", 1, controls=0, seed=1, id_prefix="p")
+    canaries = planted(LONG + "{digits:3}.")
     ((attack, request),) = chosen_attacks(AttackSettings("rank-sample", "exposure", 400), target, canaries)
     limits = limits_of(attack, request)
     assert limits.tokens < 10 * limits.rows < 400 * len(LONG)
@@ -247,7 +243,7 @@ def test_an_attack_of_another_package_keeps_to_its_budget(request: pytest.Fixtur
     register("theirs", "extraction", ScoresSequences, remedy="none")(lambda request: {})
     request.addfinalizer(lambda: ATTACK_REGISTRY.unregister("theirs"))
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
+    canaries = planted("pin {digits:2}.")
     ((attack, asked),) = chosen_attacks(AttackSettings("theirs", "extraction", 400), target, canaries)
     assert attack.most_calls(asked) == Calls(texts=400)
     assert 400 <= limits_of(attack, asked).rows <= 410

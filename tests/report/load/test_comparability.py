@@ -38,6 +38,7 @@ def test_runs_that_were_asked_the_same_are_comparable(tmp_path: Path):
         ({"protocol": {"canaries": "cd" * 32}}, "other canaries (cdcdcdcd… instead of abababab…)"),
         ({"protocol": {"canaries": "ab" * 32, "budget": 100}}, "budget 100 instead of unset"),
         ({"attacks": [{"attack": "rank-sample", "access": "x"}]}, "attack rank-sample instead of exposure"),
+        ({"attacks": [{"attack": "exposure", "access": "white box"}]}, "access white box instead of black box"),
     ],
 )
 def test_what_was_asked_otherwise_sets_a_run_apart_and_is_the_reason(tmp_path: Path, changed: dict, reason: str):
@@ -78,13 +79,6 @@ def test_runs_without_leakage_figures_are_a_group_of_their_own(tmp_path: Path):
     runs = _runs(tmp_path, a=results(leaking()), b=results({"arc": {"acc": 0.5}}), c=results({"arc": {"acc": 0.6}}))
     assert _grouped(runs) == [["a"], ["b", "c"]]
     assert separation_reason([runs["b"]], [runs["a"]]) == "no leakage was measured"
-
-
-def test_other_access_to_the_model_sets_a_run_apart(tmp_path: Path):
-    white = _declaring(attacks=[{"attack": "exposure", "access": "white box"}])
-    runs = _runs(tmp_path, a=results(leaking()), b=white)
-    assert _grouped(runs) == [["a"], ["b"]]
-    assert "access white box instead of black box" in separation_reason([runs["b"]], [runs["a"]])
 
 
 def test_the_reason_may_be_any_run_of_the_first_group(tmp_path: Path):
