@@ -23,7 +23,7 @@ from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.canaries.alphabets import tokenizer_words
 from leakage_tasks.core.errors import LeakageError, TargetError
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
-from leakage_tasks.report.load.results_file import every_row
+from leakage_tasks.report.load.results_file import every_row as table
 from tests.encoders import CONFIGS, classifier_of, masked_costs, save_base
 
 EXPOSURE, EXTRACTION = "canary_exposure", "canary_extraction"
@@ -119,11 +119,6 @@ MODELS = {"classifier-scorer": scorer, "frankenstein-mlm": frankenstein}
 def evaluate(lm: Any, manifest: Path, tasks: Sequence[str] = BOTH, **metadata: Any) -> dict[str, Any]:
     metadata = {"canaries": str(manifest), **metadata}
     return evaluate_tasks(lm, tasks, metadata)
-
-
-def table(results: dict[str, Any], task: str) -> dict[str, Any]:
-    """A task's rows of the results by metric."""
-    return every_row(results, task)
 
 
 def findings(results: dict[str, Any], task: str) -> dict[str, Finding]:

@@ -26,7 +26,7 @@ from leakage_tasks.harness.api import Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import MetricSpec
-from leakage_tasks.report.load.results_file import every_row
+from leakage_tasks.report.load.results_file import every_row as row
 from leakage_tasks.tasks.base_task import LocalTask
 from leakage_tasks.tasks.dispatch import answer_by_group
 from tests.conftest import ROOT
@@ -56,10 +56,6 @@ def evaluate(lm: LM, tasks: Sequence[str], include: Sequence[Path] = (), **optio
     assert found is not None
     json.dumps(found["results"], allow_nan=False)
     return found  # type: ignore[return-value]
-
-
-def row(results: dict[str, Any], task: str) -> dict[str, Any]:
-    return every_row(results, task)
 
 
 @contextmanager

@@ -7,19 +7,15 @@ API documentation. Stripe: "API keys" in the documentation. JSON web tokens: RFC
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from leakage_tasks.canaries.alphabets import Alphabet
-from leakage_tasks.canaries.kinds.detector import BASE62, Detector, after
+from leakage_tasks.canaries.kinds.detector import BASE62, Detector, SecretPattern, after
 
 _BASE62 = (Alphabet("base62", tuple(BASE62)),)
 _BASE64URL = (Alphabet("base64url", tuple(f"{BASE62}-_")),)
 _BASE32 = (Alphabet("base32", tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")),)
 _NOT_BASE64URL = r"(?![A-Za-z0-9_\-])"
-
-
-def _same(text: str) -> str:
-    return text
 
 
 def _varied(text: str) -> bool:
@@ -31,55 +27,42 @@ def _signed(text: str) -> str:
     return "signed, with readable content"
 
 
+def _token(base: tuple[Alphabet, ...], *needs: str, forms: Iterable[SecretPattern], uniform: bool = False) -> Detector:
+    """Return the detector of a random token whose ``forms`` contain one of ``needs``."""
+    return Detector(tuple(forms), str, "identifiers", "high", _varied, {"base": base}, uniform, needs=needs)
+
+
 TOKENS: Mapping[str, Detector] = {
     # The first characters after the prefix encode the number of the account, which all keys of the account share.
-    "aws_key": Detector(
-        tuple(after(prefix, r"[A-Z2-7]{9}(?P<base>[A-Z2-7]{7})") for prefix in ("AKIA", "ASIA")),
-        _same,
-        "identifiers",
-        "high",
-        _varied,
-        {"base": _BASE32},
-        needs=("AKIA", "ASIA"),
+    "aws_key": _token(
+        _BASE32,
+        "AKIA",
+        "ASIA",
+        forms=(after(prefix, r"[A-Z2-7]{9}(?P<base>[A-Z2-7]{7})") for prefix in ("AKIA", "ASIA")),
     ),
     # The last six characters are a checksum of the thirty random ones.
-    "github_token": Detector(
-        tuple(after(f"gh{kind}_", r"(?P<base>[0-9A-Za-z]{30})(?P<check>[0-9A-Za-z]{6})") for kind in "pousr"),
-        _same,
-        "identifiers",
-        "high",
-        _varied,
-        {"base": _BASE62},
+    "github_token": _token(
+        _BASE62,
+        *(f"gh{kind}_" for kind in "pousr"),
+        forms=(after(f"gh{kind}_", r"(?P<base>[0-9A-Za-z]{30})(?P<check>[0-9A-Za-z]{6})") for kind in "pousr"),
         uniform=True,
-        needs=("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
     ),
-    "google_key": Detector(
-        (after("AIza", r"(?P<base>[0-9A-Za-z_\-]{35})", end=_NOT_BASE64URL),),
-        _same,
-        "identifiers",
-        "high",
-        _varied,
-        {"base": _BASE64URL},
-        needs=("AIza",),
+    "google_key": _token(
+        _BASE64URL, "AIza", forms=[after("AIza", r"(?P<base>[0-9A-Za-z_\-]{35})", end=_NOT_BASE64URL)]
     ),
     # The numbers in the middle name the team and the user.
-    "slack_token": Detector(
-        tuple(after(f"xox{kind}-", r"(?:[0-9]{9,14}-){1,3}(?P<base>[0-9A-Za-z]{24,34})") for kind in "abprs"),
-        _same,
-        "identifiers",
-        "high",
-        _varied,
-        {"base": _BASE62},
-        needs=("xox",),
+    "slack_token": _token(
+        _BASE62,
+        "xox",
+        forms=(after(f"xox{kind}-", r"(?:[0-9]{9,14}-){1,3}(?P<base>[0-9A-Za-z]{24,34})") for kind in "abprs"),
     ),
-    "stripe_key": Detector(
-        tuple(after(f"{kind}k_{mode}_", r"(?P<base>[0-9A-Za-z]{24,99})") for kind in "sr" for mode in ("live", "test")),
-        _same,
-        "identifiers",
-        "high",
-        _varied,
-        {"base": _BASE62},
-        needs=("k_live_", "k_test_"),
+    "stripe_key": _token(
+        _BASE62,
+        "k_live_",
+        "k_test_",
+        forms=(
+            after(f"{kind}k_{mode}_", r"(?P<base>[0-9A-Za-z]{24,99})") for kind in "sr" for mode in ("live", "test")
+        ),
     ),
     # The first characters are enough to recognise a token, which may be longer than any other secret.
     "jwt": Detector(
@@ -90,7 +73,7 @@ TOKENS: Mapping[str, Detector] = {
                 end="",
             ),
         ),
-        _same,
+        str,
         "identifiers",
         "high",
         alphabets={"base": _BASE64URL},

@@ -18,10 +18,6 @@ _VIDEO = r"(?P<base>[0-9A-Za-z_\-]{10})(?P<last>[AEIMQUYcgkosw048])"
 _END = r"(?![A-Za-z0-9_\-/])"
 
 
-def _same(text: str) -> str:
-    return text
-
-
 def _is_random(text: str) -> bool:
     """Return False for a link that may be a word, which its owner chose: it has only lower-case letters or digits."""
     name = text.rpartition("/")[2]
@@ -48,7 +44,7 @@ URLS: Mapping[str, Detector] = {
             after("goo.gl/", r"(?P<base>[0-9A-Za-z]{6})", end=_END),
             after("t.co/", r"(?P<base>[0-9A-Za-z]{10})", end=_END),
         ),
-        _same,
+        str,
         "identifiers",
         "low",
         _is_random,
