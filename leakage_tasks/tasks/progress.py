@@ -20,8 +20,6 @@ BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} canaries [{elapsed}{postfix}]"
 """The format of the bar. The estimate of tqdm, which assumes equal canaries, is replaced by :func:`seconds_left`."""
 LEAST_LEFT = 0.1
 """Least share of the mean rows per canary that is expected of canaries in progress."""
-MOST_READ = 2.0
-"""Rows of canaries in progress, as a multiple of those expected of all remaining ones, above which no time is shown."""
 MEMORIZED = "memorized"
 KINDS = ("planted", "control")
 
@@ -31,8 +29,8 @@ class CanariesBar:
 
     It shows the numbers of canaries that are done, memorized (according to the samples) and in progress, the rows that
     the model reads per second, and the time left. The time is extrapolated from canaries that are done. It is absent
-    until a canary of each remaining kind (planted or control) is done, and while the canaries in progress take far more
-    rows than these did.
+    until a canary of each remaining kind (planted or control) is done, and while the canaries in progress have taken
+    more rows than expected of all remaining ones.
 
     Args:
         canaries: The canaries, which other methods identify by index.
@@ -145,7 +143,7 @@ def seconds_left(numbers: Counter[str], counts: Counter[str], elapsed: float) ->
 
     Returns:
         Seconds; 0 if all canaries are done. None if no canary of some remaining kind is done, or if the canaries in
-        progress have read far more rows than expected of all remaining ones: the done ones then were the easy ones.
+        progress have read more rows than expected of all remaining ones: the done ones then were the easy ones.
     """
     rows = sum(counts[f"{kind} rows"] for kind in numbers)
     # Without rows, a canary counts as one row.
@@ -158,7 +156,7 @@ def seconds_left(numbers: Counter[str], counts: Counter[str], elapsed: float) ->
                 return None
             expected = (number - done) * counts[f"{kind}{unit}"] / done
             read = max(0, counts[f"{kind} rows"] - counts[f"{kind} done rows"])
-            if read > MOST_READ * expected:
+            if read > expected:
                 return None
             rows_left += max(expected - read, LEAST_LEFT * expected)
     return rows_left * elapsed / rows if rows else 0.0
