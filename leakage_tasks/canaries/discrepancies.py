@@ -58,7 +58,7 @@ def against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], p
         everywhere = count.rows + count.inside
         if not canary.planted:
             if everywhere:
-                yield f"{canary.id}: a control, which the model must never see, occurs {everywhere} time(s)"
+                yield f"{canary.id}: a control, which the model must never see, occurs {counted(everywhere, 'time')}"
         elif canary.kind == "natural":
             # Its repetitions count the secret in every context, so this context may occur less often. A validation part
             # need not contain it: it was probably detected in the training data.
@@ -68,7 +68,7 @@ def against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], p
             if count.rows != count.expected:
                 yield f"{canary.id}: {counted(count.rows, 'copy')}, the manifest says {count.expected}{whereto}"
             if count.inside:
-                yield f"{canary.id}: occurs {count.inside} more time(s), inside other rows"
+                yield f"{canary.id}: occurs {counted(count.inside, 'more time')}, inside other rows"
 
 
 def _begins_one_of(texts: Sequence[str], text: str) -> bool:

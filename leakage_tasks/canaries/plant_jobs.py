@@ -18,6 +18,7 @@ from leakage_tasks.core.nouns import counted
 from leakage_tasks.data import Columns, Format, Layout, check_output, format_of, overlap
 from leakage_tasks.data.chat import Turn
 from leakage_tasks.data.shards import Shards, check_no_other_files, earlier_run_note
+from leakage_tasks.data.tagged import TaggedFormat
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,10 @@ class PlantJob:
         """The seed with which the copies' positions are drawn."""
         return stream_of(self.seed, self.part)
 
-    def before(self, layout: Layout) -> Before:
-        """Return the kind of text before a copy in training."""
+    def before(self, layout: Layout) -> Before | None:
+        """Return the kind of text before a copy in training; None for a tagger, which reads each utterance alone."""
+        if isinstance(self.kind, TaggedFormat):
+            return None
         if layout.chat:
             return "chat turn" if self.turn == "new" else "text of a chat turn"
         if is_rendered(layout):
@@ -164,8 +167,8 @@ class PlantReport:
     def summary(self) -> str:
         """Return a one-line summary."""
         record = self.record
-        left_out = [f"{self.controls} control(s)"] * bool(self.controls)
-        left_out += [f"{self.natural} natural one(s)"] * bool(self.natural)
+        left_out = [counted(self.controls, "control")] * bool(self.controls)
+        left_out += [counted(self.natural, "natural canary")] * bool(self.natural)
         left_out += [f"{self.few} with fewer than {VALIDATION_TAKES} repetitions"] * bool(self.few)
         copies, canaries = sum(record.copies.values()), len(record.copies)
         return (

@@ -109,7 +109,7 @@ class Sidecar:
     part: Part | None = None
     """The part of the repetitions in this file, None if it has all; see :func:`repetitions_in`."""
     before: Before | None = None
-    """The kind of text before a copy in training; None in older records."""
+    """The kind of text before a copy in training; None for utterances of a tagger and in older records."""
     characters: Number | None = None
     """The number of characters of all texts including canaries; None in older records."""
     role: Role | None = None

@@ -62,7 +62,7 @@ class VerifyReport:
         """Yield the lines of the report, which never contain secrets."""
         yield from self.problems
         copies = sum(count.rows for count in self.counts.values())
-        state = "as planted" if self.ok else f"{len(self.problems)} problem(s)"
+        state = "as planted" if self.ok else counted(len(self.problems), "problem")
         basis = "hashes checked" if self.recorded else "no record next to it, so hashes not checked"
         again = earlier_run_note(self.again, self.shards)
         yield f"{self.planted}: {state}; {counted(copies, 'copy')} in {counted(self.rows, 'row')}; {basis}{again}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from leakage_tasks.core.errors import one_line
+from leakage_tasks.core.errors import OptionError, one_line
 
 START = "Get started"
 PREPARE = "Prepare"
@@ -87,6 +88,15 @@ class LeakageCommand(TyperCommand):
                     option.opts = shown
         return parser
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Errors name its options as the user types them."""
+        try:
+            return super().invoke(ctx)
+        except OptionError as error:
+            flags = {option.name: option.opts[0] for option in self.params if option.param_type_name == "option"}
+            error.args = (with_flags(str(error), flags),)
+            raise
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, each panel as a section; ``--help`` ends the last one."""
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
@@ -136,6 +146,18 @@ class LeakageGroup(CommandList):
         """Parse the options of a command and run it."""
         with _readable_errors():
             return super().invoke(ctx)
+
+
+def with_flags(message: str, flags: Mapping[str, str]) -> str:
+    """Replace Python names of options by their flags: ``batch_size is 0`` becomes ``--batch-size is 0``.
+
+    A name is replaced at the start of ``message`` before "is", "needs" or "=". Names with an underscore are replaced
+    everywhere, except in quoted text, in paths and before "=", as in ``--model_args batch_size=8``.
+    """
+    start = re.match(r"(\w+)(?=(?: is | needs |=))", message)
+    if start and start[1] in flags:
+        message = f"{flags[start[1]]}{message[start.end() :]}"
+    return re.sub(r"(?<![\w'\"`./-])\w+_\w+(?![\w'\"`./=-])", lambda word: flags.get(word[0], word[0]), message)
 
 
 def first_sentence(text: str) -> str:

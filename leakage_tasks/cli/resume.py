@@ -33,6 +33,7 @@ def resume_command(
     """
     from leakage_tasks.core import journal
     from leakage_tasks.core.errors import OptionError
+    from leakage_tasks.core.nouns import counted
 
     if older_than is not None and not prune:
         raise OptionError(
@@ -41,8 +42,8 @@ def resume_command(
     journal.check_folder(folder)
     if prune:
         removed = journal.prune(folder, _usable(older_than))
-        busy = f"; {removed.busy} file(s) kept, because a run is writing to them" if removed.busy else ""
-        print(f"removed {removed.records} finding(s) and {removed.torn} torn line(s){busy}")
+        busy = f"; {counted(removed.busy, 'file')} kept, because a run is writing to them" if removed.busy else ""
+        print(f"removed {counted(removed.records, 'finding')} and {counted(removed.torn, 'torn line')}{busy}")
     _list(folder)
 
 
@@ -71,6 +72,7 @@ def _usable(older_than: float | None) -> Callable[[Mapping[str, Any]], bool]:
 def _list(folder: Path) -> None:
     from leakage_tasks.core.errors import one_line
     from leakage_tasks.core.journal import journal_files
+    from leakage_tasks.core.nouns import counted
     from leakage_tasks.core.text_table import text_table
     from leakage_tasks.tasks.resume import summary_of
 
@@ -90,4 +92,4 @@ def _list(folder: Path) -> None:
     ]
     print(text_table([header, *rows], right=False) if rows else f"{folder}: no findings")
     if torn:
-        print(f"{torn} torn or damaged line(s): --prune removes them")
+        print(f"{counted(torn, 'torn or damaged line')}: remove with --prune")

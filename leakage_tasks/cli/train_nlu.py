@@ -119,6 +119,8 @@ def _recipe(options: Mapping[str, Any]) -> NLURecipe:
     chosen = epochs | {name: options[name] for name in names if options[name] is not None}
     if {"embeddings", "embedding_size"} <= chosen.keys():
         raise OptionError("--embedding-size is the size of the vectors in --embeddings: leave it out")
+    if options["frozen"] and options["embeddings"] is None:
+        raise OptionError("--frozen keeps the word vectors of --embeddings: add --embeddings FILE, or leave it out")
     return NLURecipe(**chosen)
 
 
@@ -127,6 +129,8 @@ def _dp_config(options: Mapping[str, Any]) -> DpConfig | None:
     chosen = {name: options[name] for name in _DP_OPTIONS if options[name] is not None}
     if not chosen:
         return None
+    if {"epsilon", "noise_multiplier"} <= chosen.keys():
+        raise OptionError("--noise-multiplier sets the noise that --epsilon computes: leave one of them out")
     if not {"epsilon", "noise_multiplier"} & chosen.keys():
         option = next(iter(chosen)).replace("_", "-")
         raise OptionError(

@@ -38,7 +38,7 @@ def tune_command(
         str | None, typer.Option(help="Tokenizer, if --data holds text (default: the model's).")
     ] = None,
     text_column: TextColumn = "text",
-    prompt_length: Annotated[int, in_panel(PROMPT, "Number of vectors in the prompt.")] = DEFAULT.length,
+    prompt_length: Annotated[int, in_panel(PROMPT, "Number of vectors in the prompt.", min=1)] = DEFAULT.length,
     epochs: Annotated[int, in_panel(TRAINING, "Maximum number of epochs.")] = DEFAULT.epochs,
     patience: Annotated[
         int, in_panel(TRAINING, "Stop after this number of epochs without a lower validation loss.")

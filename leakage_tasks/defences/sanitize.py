@@ -13,6 +13,7 @@ from leakage_tasks.canaries.sidecar import named
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.jsonl import write_json_lines
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, check_output, format_of, overlap
 from leakage_tasks.defences.ranking import (
@@ -52,7 +53,9 @@ class Sanitized:
         most, least = (self.dropped[index].score(self.by) for index in (0, -1))
         groups = [sample for sample in self.dropped if sample.near]
         copies = sum(len(sample.texts) for sample in groups)
-        merged = "" if self.near is None else f"; {len(groups):,} of them represent {copies:,} near copies"
+        merged = (
+            "" if self.near is None else f"; near copies: {counted(copies, 'text')} in {counted(len(groups), 'sample')}"
+        )
         return (
             f"{self.output}: without {len(self.dropped):,} of {self.samples:,} different samples ({rows:,} of "
             f"{self.rows:,} rows), whose costs are {least:.2f} to {most:.2f} bits {unit} lower for a model that saw "

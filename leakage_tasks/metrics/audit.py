@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries.canary import FAMILIES
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.metrics.audit_figure import AuditFigure, bits_of
 from leakage_tasks.metrics.epsilon_figures import epsilon_figures
 from leakage_tasks.stats.membership import ONE_IN, auc, tpr_at_low_fpr
@@ -76,7 +77,7 @@ def _auc(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
         "probability that a planted canary is more exposed than a control, ties counting half; 0.5 if the model "
         "treats both equally; valid for canaries with these repetition counts, not for other training text"
     )
-    basis = f"{len(members)} planted, {len(others)} controls"
+    basis = f"{len(members)} planted, {counted(len(others), 'control')}"
     figure = AuditFigure("auc", "Membership AUC", words, 0.5, basis)
     if min(len(members), len(others)) < FEWEST:
         return replace(
@@ -90,7 +91,7 @@ def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
         "share of planted canaries more exposed than all but 1 % of the controls; the interval treats the "
         "threshold, which the controls determine, as fixed"
     )
-    basis = f"{len(members)} planted, {len(others)} controls"
+    basis = f"{len(members)} planted, {counted(len(others), 'control')}"
     figure = AuditFigure("tpr_at_1_fpr", "TPR at 1 % FPR", words, 0.01, basis)
     if len(others) < ONE_IN or not members:
         return replace(

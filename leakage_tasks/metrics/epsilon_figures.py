@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.metrics.guessing import FEWEST_GUESSES, Guesses, by_coins, match
 from leakage_tasks.stats.epsilon import ALPHA, fewest_pairs, secret_bound, swap_bound
@@ -21,7 +22,7 @@ Bound = Callable[[int, int, float], float]
 
 @dataclass(frozen=True)
 class _Game:
-    """A guessing game: its figures' names, what a coin decides, and the unit of its guesses."""
+    """A guessing game: its figures' names, what a coin decides, and the singular of what is guessed at."""
 
     name: str
     title: str
@@ -32,9 +33,9 @@ class _Game:
     def basis(self, number: int | None = None) -> str:
         """Describe the first ``number`` guesses; all of them by default."""
         made = self.guesses.surest[:number]
-        left = self.guesses.coins - len(made) if self.unit == "pairs" else 0
+        left = self.guesses.coins - len(made) if self.unit == "pair" else 0
         without = f", {left} tied" if left and number is None else ""
-        return f"{sum(made)} of {len(made)} {self.unit} guessed correctly{without}"
+        return f"{sum(made)} of {counted(len(made), self.unit)} guessed correctly{without}"
 
 
 def epsilon_figures(
@@ -54,14 +55,14 @@ def epsilon_figures(
         "epsilon",
         "ε, one canary swapped",
         "neighbours that differ in one canary, with all its copies and supporting canaries, replaced by another",
-        "pairs",
+        "pair",
         match(ranked),
     )
     inclusion = _Game(
         "epsilon_inclusion",
         "ε, one canary added or removed",
         "neighbours of which one lacks one canary, with all its copies",
-        "canaries",
+        "canary",
         by_coins(ranked),
     )
     games = [inclusion] * bool(inclusion.guesses.coins) + [swap]
@@ -76,13 +77,14 @@ def _of_game(game: _Game, delta: float) -> list[AuditFigure]:
     bounds.sort(key=lambda figure: -math.inf if figure.value is None else figure.value, reverse=True)
     other = "" if delta else "; DP-SGD guarantees have δ above 0, so score with that δ before you compare"
     row = _all_guesses(game, delta, rows)
-    changed = "a swap changes" if game.unit == "pairs" else "a canary has"
+    changed = "a swap changes" if game.unit == "pair" else "a canary has"
     words = (
         "the bound for one training row added or removed, the neighbour relation of DP-SGD: "
-        f"{changed} up to {rows} rows if each copy is one row; with many copies it is small at any leakage{other}"
+        f"{changed} up to {counted(rows, 'row')} if each copy is one row; with many copies it is small at any "
+        f"leakage{other}"
     )
-    basis = f"{row.basis}, up to {rows} rows per {'swap' if game.unit == 'pairs' else 'canary'}"
-    title = "ε, one training row" if game.unit == "pairs" else "ε, one training row, by coins"
+    basis = f"{row.basis}, up to {counted(rows, 'row')} per {'swap' if game.unit == 'pair' else 'canary'}"
+    title = "ε, one training row" if game.unit == "pair" else "ε, one training row, by coins"
     return [*bounds, replace(row, name=f"{game.name}_row", title=title, words=words, basis=basis)]
 
 
@@ -94,7 +96,7 @@ def _all_guesses(game: _Game, delta: float, rows: int) -> AuditFigure:
     )
     figure = AuditFigure(game.name, game.title, words, 0.0, game.basis(), lower_bound=True)
     coins, guesses = game.guesses.coins, len(game.guesses.surest)
-    most = coins if game.unit == "pairs" else guesses
+    most = coins if game.unit == "pair" else guesses
     best = swap_bound(most, most, coins, delta, rows)
     if not best:
         return replace(figure, refused=_too_few(game, delta, rows))
@@ -134,7 +136,7 @@ def _corrected(game: _Game, bound: Bound) -> AuditFigure:
     best = max(bound(number, number, alpha) for number in numbers)
     figure = AuditFigure("", "", "", 0.0, game.basis(number), lower_bound=True)
     if not best:
-        return replace(figure, refused=f"needs more {game.unit} with a guess than {len(surest)}")
+        return replace(figure, refused=f"needs more than {counted(len(surest), game.unit)} with a guess")
     corrected = f", best of {len(numbers)} numbers of guesses" if len(numbers) > 1 else ""
     return replace(figure, value=value, best=best, basis=f"{figure.basis}{corrected}")
 
@@ -142,8 +144,8 @@ def _corrected(game: _Game, bound: Bound) -> AuditFigure:
 def _too_few(game: _Game, delta: float, rows: int) -> str:
     fewest = fewest_pairs(delta, rows)
     if fewest is None:
-        return f"no number of {game.unit} can show any ε at δ = {delta:g}: give a smaller δ"
-    if game.unit == "pairs":
+        return f"no number of guesses can show any ε at δ = {delta:g}: give a smaller δ"
+    if game.unit == "pair":
         return (
             f"needs {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, or of an "
             f"identifier and its own control, at δ = {delta:g}: found {game.guesses.coins}"
@@ -162,7 +164,7 @@ def _independent(
         "assumes that the canaries of the one run do not influence each other, which cannot be checked, and "
         f"{GAUSSIAN.removeprefix('assumes ')}: read it as an estimate"
     )
-    basis = f"{len(members)} planted, {len(others)} controls"
+    basis = f"{len(members)} planted, {counted(len(others), 'control')}"
     figure = AuditFigure("epsilon_independent", "ε, independent canaries", words, 0.0, basis, lower_bound=True)
     if not delta:
         return replace(figure, refused=NEEDS_DELTA)

@@ -13,6 +13,7 @@ from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.null_results import FIELD, reason_of
 from leakage_tasks.core.processes import launched
 from leakage_tasks.core.version import __version__
@@ -288,7 +289,7 @@ class LocalTask(HarnessTask):
         if number < world_size and not (number and self.is_shared()):
             raise OptionError(
                 f"{self.task_name}: {number} {self.DOCUMENTS} for {world_size} processes, each needs one: "
-                f"use {number} process(es) or more {self.DOCUMENTS}"
+                f"use {counted(number, 'process')} or more {self.DOCUMENTS}"
             )
         if rest.get("system_instruction") and not (self.CHATS and rest.get("apply_chat_template")):
             unless = " unless --apply_chat_template is given" if self.CHATS else ""

@@ -18,6 +18,7 @@ from leakage_tasks.core.former_names import with_former_attacks
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.core.journal import Journal, journal_files, open_journal
 from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.harness.api import LM
 from leakage_tasks.targets.harness.fingerprint import files_fingerprint, model_fingerprint
@@ -117,7 +118,7 @@ class Findings(Generic[AnyFinding]):
                         torn += 1
         self._writes = True
         if torn:
-            warn_once(f"leakage: {journal.folder}: {torn} torn or damaged line(s) are left out and computed again")
+            warn_once(f"leakage: {journal.folder}: {counted(torn, 'torn or damaged line')} left out and computed again")
 
     @property
     def missing(self) -> list[int]:

@@ -66,8 +66,10 @@ def linear_warmup_decay(optimiser: torch.optim.Optimizer, steps: int, warm_up: f
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Seed torch's random state on the CPU and ``device`` inside the block, and restore it afterwards.
 
-    Unlike ``torch.manual_seed``, this does not change other devices.
+    Unlike ``torch.manual_seed``, this does not change other devices. Raises OptionError for a seed that torch rejects.
     """
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise OptionError(f"seed is {seed}: give a number from 0 to {(1 << 64) - 1}")
     gpus = []
     if device.type == "cuda":
         gpus = [torch.cuda.current_device() if device.index is None else device.index]

@@ -18,6 +18,7 @@ from leakage_tasks.canaries.natural import corpus_passages
 from leakage_tasks.canaries.sidecar import read_sidecar, sidecar_path
 from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.turns import turns_of
 from leakage_tasks.defences.sanitize import sanitize
@@ -199,7 +200,7 @@ def test_a_control_in_any_part_of_a_row_is_noticed(tmp_path: Path, manifest: Pat
         (problem,) = verify(output, manifest).problems
         # Copies may have drawn the answer that holds it.
         times = output.read_text().count(control.text)
-        assert problem == f"{control.id}: a control, which the model must never see, occurs {times} time(s)"
+        assert problem == f"{control.id}: a control, which the model must never see, occurs {counted(times, 'time')}"
 
 
 @pytest.mark.parametrize(("shape", "ending"), FORMATS)

@@ -119,7 +119,7 @@ def test_supporting_canaries_go_in_and_controls_stay_out(tmp_path: Path) -> None
     lines = Counter(output.read_text().splitlines())
     assert lines == expected_copies(manifest) + Counter(["one", "two"])
     assert sum(report.record.copies.values()) == 21
-    assert "left out: 3 control(s)" in report.summary()
+    assert "left out: 3 controls" in report.summary()
 
 
 def test_natural_canaries_are_in_the_data_already(tmp_path: Path) -> None:

@@ -103,9 +103,9 @@ def test_what_went_where_is_said(text: Places, ran: Any) -> None:
     assert err.startswith("leakage: warning: 72% of t.txt are copies of canaries (127 among 50 rows)")
     assert err.count("\n") == 1
     assert out.splitlines() == [
-        f"{text['t']}: 127 copies of 5 canaries for training among 50 rows of 'text'; left out: 2 control(s); "
+        f"{text['t']}: 127 copies of 5 canaries for training among 50 rows of 'text'; left out: 2 controls; "
         "record in t.txt.leakage.json",
-        f"{text['v']}: 12 copies of 3 canaries for validation among 8 rows of 'text'; left out: 2 control(s), "
+        f"{text['v']}: 12 copies of 3 canaries for validation among 8 rows of 'text'; left out: 2 controls, "
         "2 with fewer than 10 repetitions; record in v.txt.leakage.json",
     ]
 

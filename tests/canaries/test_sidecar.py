@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.canaries import manifest_hash, plant, read_manifest, verify
+from leakage_tasks.canaries import Canary, manifest_hash, plant, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.plant_jobs import PlantReport
 from leakage_tasks.canaries.sidecar import TRAINED_AFTER, read_sidecar, records_of, sha256_of, sidecar_path
 from leakage_tasks.core.errors import PlantingError
@@ -116,6 +116,14 @@ def test_what_stands_before_a_copy_is_recorded(
     assert [line for line in kept.lines() if "training reads" in line] == [
         f"training reads each copy {TRAINED_AFTER[before]}"
     ]
+
+
+def test_utterances_of_a_tagger_have_no_text_before_them(tmp_path: Path) -> None:
+    canary = Canary("c", "my pin is {digit_words:1}", ("4",), label="Pin", tags=("O", "O", "O", "B-pin"))
+    write_manifest([canary], tmp_path / "pins.jsonl")
+    (tmp_path / "in.conll").write_text("# intent = Call\ncall O\n")
+    report = plant(tmp_path / "pins.jsonl", tmp_path / "in.conll", tmp_path / "out.conll")
+    assert "training reads" not in " ".join(verify(report.output, tmp_path / "pins.jsonl").lines())
 
 
 def test_a_place_before_a_copy_that_is_none_is_damage(tmp_path: Path, manifest: Path) -> None:

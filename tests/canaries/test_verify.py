@@ -12,6 +12,7 @@ import pytest
 from leakage_tasks.canaries import Canary, make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.sidecar import sidecar_path
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.nouns import counted
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_missing_and_surplus_copies(planted: Path, manifest: Path) -> None:
 def test_copies_inside_other_rows(planted: Path, manifest: Path) -> None:
     text = read_manifest(manifest)[1].text
     assert problems_after(planted, manifest, "line 3\n", f"said: {text} {text}\n") == [
-        "canary-1: occurs 2 more time(s), inside other rows"
+        "canary-1: occurs 2 more times, inside other rows"
     ]
 
 
@@ -79,7 +80,9 @@ def test_copies_inside_other_rows(planted: Path, manifest: Path) -> None:
 def test_a_control_must_not_occur(planted: Path, manifest: Path, around: str) -> None:
     control = read_manifest(manifest)[-1]
     (problem,) = problems_after(planted, manifest, "line 3\n", around.replace("{}", control.text))
-    assert problem == f"control-3: a control, which the model must never see, occurs {around.count('{}')} time(s)"
+    assert (
+        problem == f"control-3: a control, which the model must never see, occurs {counted(around.count('{}'), 'time')}"
+    )
 
 
 def test_a_row_of_a_longer_canary_is_not_the_shorter_ones(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_plant_and_verify(tmp_path: Path, manifest: Path, leakage: Leakage, ran:
     source.write_text("one\ntwo\n")
     out, _ = ran("plant", manifest, source, "-o", output, "--seed", 3)
     assert out == (
-        f"{output}: 22 copies of 4 canaries among 2 rows of 'text'; left out: 4 control(s); labels not written, "
+        f"{output}: 22 copies of 4 canaries among 2 rows of 'text'; left out: 4 controls; labels not written, "
         "as no label column was named; record in planted.txt.leakage.json\n"
     )
     out, _ = ran("verify", output, manifest, "--chunk", 10_000)

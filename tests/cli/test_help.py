@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from leakage_tasks.cli import build_app
-from leakage_tasks.cli.help import STAGES, command_help, declared_help, first_sentence
+from leakage_tasks.cli.help import STAGES, command_help, declared_help, first_sentence, with_flags
 from leakage_tasks.cli.registry import register_command
 from tests.conftest import Leakage
 
@@ -152,3 +152,19 @@ def test_a_function_without_a_declaration_has_an_empty_one() -> None:
     assert declared_help(test_first_sentence).stage is None
     assert declared_help(None).renamed == {}
     assert declared_help(command_help("Audit")(lambda: None)).stage == "Audit"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("drop is 0: give 1 or more", "--drop is 0: give 1 or more"),
+        ("batch_size=0: give 1", "--batch-size=0: give 1"),
+        ("no noise: set batch_size 1", "no noise: set --batch-size 1"),
+        ("a drop is 0: pass batch_size=8", "a drop is 0: pass batch_size=8"),
+        ("batch_size/drop: no such file", "batch_size/drop: no such file"),
+        ("'batch_size' is no column", "'batch_size' is no column"),
+        ("epochs is 0", "epochs is 0"),
+    ],
+)
+def test_errors_name_options_as_they_are_typed(message: str, shown: str) -> None:
+    assert with_flags(message, {"drop": "--drop", "batch_size": "--batch-size"}) == shown

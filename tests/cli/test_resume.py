@@ -39,14 +39,14 @@ def test_findings_are_listed_by_group(kept, leakage):
     first = ["canary_exposure", "./mine", "exposure", str(ARITHMETIC), "4"]
     assert [*first, "2026-01-02T03:04:05+00:00", "2999-01-01T00:00:00+00:00", "g" * 12] in rows
     assert ["canary_exposure", "./mine", "exposure", str(ARITHMETIC + 1), "1"] in [row[:5] for row in rows]
-    assert "1 torn or damaged line(s): --prune removes them" in out
+    assert "1 torn or damaged line: remove with --prune" in out
 
 
 def test_pruning_takes_out_torn_lines_doubles_and_other_versions(kept, leakage):
     code, out, _ = leakage("resume", kept, "--prune")
-    assert (code, out.splitlines()[0]) == (0, "removed 2 finding(s) and 1 torn line(s)")
+    assert (code, out.splitlines()[0]) == (0, "removed 2 findings and 1 torn line")
     assert keys(kept) == ["a", "b", "d"]
-    assert leakage("resume", kept, "--prune")[1].startswith("removed 0 finding(s) and 0 torn")
+    assert leakage("resume", kept, "--prune")[1].startswith("removed 0 findings and 0 torn lines")
 
 
 def test_pruning_by_age(kept, leakage):

@@ -132,21 +132,26 @@ def test_the_generated_set_is_one_to_train_on(leakage, tmp_path):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--patience", 1), "patience needs the validation loss"),
-        (("--epochs", 0), "epochs is 0"),
+        (("--patience", 1), "leakage: --patience needs the validation loss"),
+        (("--epochs", 0), "leakage: --epochs is 0"),
+        (("--batch-size", 0), "leakage: --batch-size is 0"),
+        (("--seed", 1 << 64), "leakage: --seed is 18446744073709551616: give a number from 0"),
         (("--embeddings", "none.vec", "--embedding-size", 8), "--embedding-size is the size of the vectors"),
         (("--embeddings", "none.vec"), "none.vec: cannot read word vectors"),
-        (("--frozen",), "give embeddings too"),
+        (("--frozen",), "leakage: --frozen keeps the word vectors of --embeddings"),
         (("--delta", 1e-3), "--delta is for DP-SGD"),
         (("--max-grad-norm", 1), "--max-grad-norm is for DP-SGD"),
-        (("--epsilon", 1, "--noise-multiplier", 1), "exactly one of noise_multiplier and epsilon"),
-        (("--epsilon", 1, "--delta", 0.5), "delta is 0.5 for 24 rows"),
+        (
+            ("--epsilon", 1, "--noise-multiplier", 1),
+            "leakage: --noise-multiplier sets the noise that --epsilon computes",
+        ),
+        (("--epsilon", 1, "--delta", 0.5), "leakage: --delta is 0.5 for 24 rows"),
         (("--device", "nowhere"), "device='nowhere'"),
         (("--canaries", "none.jsonl"), "none.jsonl: cannot read the manifest"),
         (("--words", "none.txt"), "none.txt: cannot read the word list"),
         (("--validation", "none.conll"), "none.conll: no such file"),
         (("--learning-rate", 1e30), "the loss is not finite after epoch 1: lower --learning-rate"),
-        (("--noise-multiplier", "nan"), "noise_multiplier is nan"),
+        (("--noise-multiplier", "nan"), "leakage: --noise-multiplier is nan"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_nothing_is_written(options, named, leakage, given, tmp_path):

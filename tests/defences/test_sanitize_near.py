@@ -69,7 +69,7 @@ def test_the_report_counts_a_group_and_masks_its_texts(tmp_path: Path, reveal: b
     assert (first["text"], first.get("near")) == ((COPIES[0], list(COPIES[1:])) if reveal else (MASK, None))
     assert ("481516" in (tmp_path / "report.jsonl").read_text()) == reveal
     assert "without 1 of 7 different samples (4 of 10 rows)" in done.summary()
-    assert "1 of them represent 4 near copies" in done.summary()
+    assert "near copies: 4 texts in 1 sample" in done.summary()
     assert "481516" not in done.summary()
 
 

@@ -310,7 +310,7 @@ def test_too_little_is_refused_by_number(findings, name, reason):
 
 
 def test_a_delta_that_hides_everything_is_named():
-    assert "no number of pairs" in figures(run([19.0] * 50, [1.0] * 50), delta=0.05)["epsilon"].refused
+    assert "no number of guesses" in figures(run([19.0] * 50, [1.0] * 50), delta=0.05)["epsilon"].refused
 
 
 @pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])

@@ -123,7 +123,7 @@ def test_a_torn_line_is_said_once_and_found_out_anew(manifest, tmp_path, attacke
     attacked.clear()
     evaluate(model(), ["canary_exposure"], given)
     assert [len(each) for each in attacked] == [1]
-    assert caplog.text.count("1 torn or damaged line(s)") == 1
+    assert caplog.text.count("1 torn or damaged line left out") == 1
 
 
 def test_findings_of_attacks_by_their_former_names_are_used_again(manifest, tmp_path, attacked, monkeypatch):

@@ -15,6 +15,7 @@ from leakage_tasks.canaries.presets.registry import CLASSED, PresetRequest, regi
 from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.former_names import accept_former_arguments
+from leakage_tasks.core.nouns import counted
 
 REPETITIONS = (1,)
 
@@ -176,8 +177,8 @@ def _pattern(labels: str, label: str | None, classes: Sequence[str]) -> list[str
     needed = max(PATTERNS[labels]) + 1
     if len(names) < needed:
         raise OptionError(
-            f"--labels {labels} needs {needed} class(es), found {len(names)}: give --data and --label-column, or "
-            "--label and --supporting-labels a,b,c,d"
+            f"--labels {labels} needs {counted(needed, 'class')}, found {len(names)}: give --data and --label-column, "
+            "or --label and --supporting-labels a,b,c,d"
         )
     return [names[index] for index in PATTERNS[labels]]
 

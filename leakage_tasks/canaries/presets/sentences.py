@@ -12,6 +12,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.generate import stream_of
 from leakage_tasks.canaries.spaces import Filling, Space, literal
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.nouns import counted
 
 _WORD = re.compile(r"\w\S*?(?=[^\w\s]*(?:\s|$))")
 
@@ -38,7 +39,10 @@ def slotted(sentence: str, alphabet: Alphabet, first: int, count: int = 1) -> tu
     """
     words = list(_WORD.finditer(sentence))
     if not 1 <= first <= len(words) - count + 1:
-        raise OptionError(f"{sentence!r} has {len(words)} words: it cannot have {count} slot(s) from word {first} on")
+        raise OptionError(
+            f"{sentence!r} has {counted(len(words), 'word')}: it cannot have {counted(count, 'slot')} from word "
+            f"{first} on"
+        )
     chosen = words[first - 1 : first - 1 + count]
     missing = [word.group() for word in chosen if word.group() not in alphabet]
     if missing:

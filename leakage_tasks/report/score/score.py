@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.metrics.scoring import Scores
@@ -103,7 +104,7 @@ def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
         for name in differing
     ]
     if samples.unanswered is None and result.samples not in (None, samples.documents):
-        words.insert(0, f"the run had {result.samples} documents, the samples hold {samples.documents}")
+        words.insert(0, f"the run had {counted(result.samples, 'document')}, the samples hold {samples.documents}")
     newer = tuple(name for name, value in ours.items() if name not in theirs and value is not None)
     return ResultsComparison(file, len(expected) - len(differing), tuple(words), newer)
 
@@ -176,10 +177,10 @@ def _comparison(compared: ResultsComparison) -> str:
     name = compared.file.name
     lines = [f"rows that {name} does not have: {', '.join(compared.newer)}"] if compared.newer else []
     if compared.differences:
-        lines += [f"differs from {name} ({compared.equal} rows are equal):"]
+        lines += [f"differs from {name} ({counted(compared.equal, 'row')} equal):"]
         lines += [f"  {difference}" for difference in compared.differences]
     else:
-        lines.append(f"equal to {name} ({compared.equal} rows)")
+        lines.append(f"equal to {name} ({counted(compared.equal, 'row')})")
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ from leakage_tasks.attacks.membership.finding import MembershipFinding, membersh
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.progress import progress
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
@@ -76,7 +77,7 @@ def _findings(
                 stored.add(index, TASK, known[index].to_json())
         bar.update(len(scores))
 
-    with progress(len(missing), f"Scoring {len(missing)} texts", unit="text", shown=rank_of(lm) == 0) as bar:
+    with progress(len(missing), f"Scoring {counted(len(missing), 'text')}", unit="text", shown=rank_of(lm) == 0) as bar:
         score_texts(
             prepared.reader,
             [prepared.texts[numbers[index]] for index in missing],

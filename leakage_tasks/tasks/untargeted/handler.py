@@ -11,6 +11,7 @@ from leakage_tasks.attacks.untargeted.attack import extract_untargeted
 from leakage_tasks.attacks.untargeted.finding import UntargetedFinding, untargeted_finding_from_json
 from leakage_tasks.attacks.untargeted.request import TextId
 from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.progress import progress
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
@@ -68,7 +69,9 @@ def _findings(
         options.request,
         *corpora,
         reveal=options.reveal,
-        progress=functools.partial(progress, what=f"Writing {len(texts)} texts", unit="text", shown=rank_of(lm) == 0),
+        progress=functools.partial(
+            progress, what=f"Writing {counted(len(texts), 'text')}", unit="text", shown=rank_of(lm) == 0
+        ),
         known={} if stored is None else stored.known,
         done=add,
     )

@@ -59,8 +59,7 @@ class PromptSettings:
             self._check("warmup", int, 0)
         if self.accumulation > self.batch_size:
             raise OptionError(
-                f"accumulation={self.accumulation} is more than batch_size={self.batch_size}: give {self.batch_size} "
-                "or less"
+                f"accumulation={self.accumulation} is more than the batch size: give {self.batch_size} or less"
             )
         if self.init not in INITS:
             raise OptionError(f"init={self.init!r}: expected {' or '.join(INITS)}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -273,3 +275,14 @@ def test_a_model_out_of_opacus_own_engine_is_saved_under_its_usual_names(tmp_pat
 def test_what_nobody_wrapped_is_left_alone():
     for model in (torch.nn.Sequential(torch.nn.Linear(2, 2)), torch.nn.Linear(2, 2), causal("llama")):
         assert unwrapped(model) is model
+
+
+def test_the_loop_of_the_docs_trains_and_saves(tmp_path, monkeypatch, capsys):
+    page = Path(__file__).resolve().parents[3] / "docs" / "defences.md"
+    example = re.search(r"^```python\n(import random\n.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    causal("llama").save_pretrained("base")
+    exec(example[1], {"ids": torch.randint(0, 30, (300, 4))})
+    one, two = map(float, capsys.readouterr().out.split())
+    assert 7 < one <= 8 < two
+    assert (tmp_path / "mine" / "config.json").is_file()
