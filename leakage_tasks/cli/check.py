@@ -12,6 +12,7 @@ from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.cli.report_options import read_waivers
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.nouns import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,8 +96,8 @@ def _verdicts(run: Run) -> dict[str, Verdict]:
 
 def _check_values(exposure: float | None, extracted: float | None, recall: float | None) -> None:
     """Raise OptionError for a limit outside the range of its metric."""
-    if exposure is not None and not math.isfinite(exposure):
-        raise OptionError(f"--max-exposure is {exposure:g}: give a number of bits, such as 10")
+    if exposure is not None and not 0 <= exposure < math.inf:
+        raise OptionError(f"--max-exposure is {exposure:g}: give a number of bits, 0 or more, such as 10")
     for option, share in (("--max-extracted", extracted), ("--max-recall", recall)):
         if share is not None and not 0 <= share <= 1:
             raise OptionError(f"{option} is {share:g}: give a share from 0 to 1, such as 0.01")
@@ -140,10 +141,12 @@ def _by_chance(run: Run, limit: Limit) -> Iterator[str]:
         if limit.name not in (_MOST, f"{task}/{_MOST}", f"{task}/{_MOST}/{HEADLINE}"):
             continue
         most = figure(result, _MOST)
-        chance = exceeded_by_chance(limit.value, most.count) if most.value is not None and most.count else 0.0
+        number_of_secrets = most.count if most.value is not None and most.count else 0
+        chance = exceeded_by_chance(limit.value, number_of_secrets) if number_of_secrets else 0.0
         if chance > _OFTEN:
+            secrets = counted(number_of_secrets, "secret")
             yield (
-                f"{run.name}: {task}: by chance alone, the highest exposure among {most.count} secrets exceeds "
+                f"{run.name}: {task}: by chance alone, the highest exposure among {secrets} exceeds "
                 f"{number(limit.value)} bits in {chance:.0%} of runs: raise the limit, or limit the mean "
                 f"with --limit {headline_of(result, 'exposure')}=…"
             )

@@ -57,6 +57,7 @@ def plan_command(
 
     The table also has forward passes and tokens, for each task, attack and kind of canary.
     """
+    from leakage_tasks.canaries.manifest import read_manifest
     from leakage_tasks.core.atomic import check_place
     from leakage_tasks.planning.pilot import check_number
     from leakage_tasks.planning.plan import make_plan
@@ -71,6 +72,8 @@ def plan_command(
         check_place(output)
     names = [name.strip() for name in tasks.split(",") if name.strip()]
     chat = {"apply_chat_template": apply_chat_template, "system_instruction": system_instruction}
+    # A large model takes minutes to load, so a wrong manifest is reported first.
+    read_manifest(manifest)
     lm = load_model(model, model_args, batch_size, max_batch_size, device, "plan")
     # Hides the harness' progress bars, one for each request.
     with redirect_stderr(io.StringIO()):

@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 from scipy import stats
 
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.metrics.membership_conclusion import conclusion
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.stats.multiple import holm
@@ -274,7 +275,8 @@ def _on_identifiers(values: Mapping[str, float | None]) -> Verdict:
     number, p = _number(values.get("n_identifiers")), values.get("identifier_p")
     assert p is not None
     if p <= ALPHA:
-        return Verdict("above chance", f"chance alone exposes {number} identifiers as much with probability {p:.2g}")
+        shown = counted(number, "identifier")
+        return Verdict("above chance", f"chance alone exposes {shown} as much with probability {p:.2g}")
     if (values.get("share_with_interval") or 0.0) < 1:
         return Verdict("inconclusive", "the exposure of some canaries is only a lower bound")
     return Verdict("not above chance", f"p = {p:.2g}")
@@ -282,7 +284,7 @@ def _on_identifiers(values: Mapping[str, float | None]) -> Verdict:
 
 def _exposed(copies: int, number: int, mean: float) -> _Tested:
     p = float(stats.gamma.sf(math.log(2) * mean * number, number))
-    shown = f"chance alone exposes {number} secrets{_planted(copies)} as much"
+    shown = f"chance alone exposes {counted(number, 'secret')}{_planted(copies)} as much"
     return _Tested(copies, number, shown, p, f"a mean exposure below {least_exposure(number):.2f} bits")
 
 

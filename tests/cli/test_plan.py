@@ -54,6 +54,14 @@ def test_errors_are_one_line(refused: Refused, manifest: Path, options: tuple[ob
     assert len([line for line in err.splitlines() if line.startswith("leakage: ")]) == 1
 
 
+def test_a_missing_manifest_is_reported_before_a_model_is_loaded(leakage: Leakage) -> None:
+    code, _, err = leakage("plan", "none.jsonl", "--device", "cpu", "--model_args", "pretrained=/nowhere")
+    assert (code, err) == (
+        2,
+        "leakage: none.jsonl: cannot read the manifest (No such file or directory): check the path\n",
+    )
+
+
 def test_a_task_that_it_does_not_know(leakage: Leakage, tmp_path: Path, manifest: Path) -> None:
     tiny_gpt2(letters()).save_pretrained(tmp_path / "mine")
     letters().save_pretrained(tmp_path / "mine")

@@ -81,6 +81,14 @@ def test_what_is_no_trainer_is_one_line(refused: Refused, manifest: Path, traine
     assert said in refused("preflight", manifest, "--trainer", trainer)
 
 
+def test_a_missing_manifest_is_reported_before_a_trainer_is_made(leakage: Leakage) -> None:
+    code, _, err = leakage("preflight", "none.jsonl", "--trainer", "no_such_module:whole")
+    assert (code, err) == (
+        2,
+        "leakage: none.jsonl: cannot read the manifest (No such file or directory): check the path\n",
+    )
+
+
 def test_rows_below_one_are_one_line(leakage: Leakage, manifest: Path) -> None:
     code, _, err = leakage("preflight", manifest, "--trainer", "my_training:whole", "--rows", 0)
     assert code == 2

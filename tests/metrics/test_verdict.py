@@ -40,6 +40,10 @@ def test_secrets_no_model_saw_are_called_exposed_in_one_run_of_twenty() -> None:
     assert np.mean(above) == pytest.approx(0.05, abs=0.015)
 
 
+def test_a_single_secret_is_called_one_secret() -> None:
+    assert verdict(EXPOSED, n_planted=1.0).because.startswith("chance alone exposes 1 secret as much")
+
+
 def test_what_is_above_chance_says_how_unlikely_that_is() -> None:
     found = verdict(EXPOSED)
     assert found.short == "above chance"

@@ -203,6 +203,7 @@ def test_a_limit_that_chance_exceeds_is_noted(leakage: Leakage, run: Path):
         (["--limit", "other/exposure=3"], "other/exposure is not in it"),
         (["--limit", "arc/acc/strict=0.5"], "arc/acc/strict is not in it"),
         (["--max-exposure", "nan"], "--max-exposure is nan"),
+        (["--max-exposure", -1], "--max-exposure is -1: give a number of bits, 0 or more"),
         (["--max-extracted", "nan"], "--max-extracted is nan"),
         (["--max-extracted", 1.5], "--max-extracted is 1.5: give a share from 0 to 1"),
         (["--max-recall", -0.1], "--max-recall is -0.1: give a share from 0 to 1"),
