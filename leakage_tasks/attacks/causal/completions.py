@@ -1,7 +1,8 @@
 """Observed costs of single tokens, and the numbers of completions of partial fillings that they imply.
 
 A pool is a last token in one tree. Costs are in bins, from 0 to the bound of the tree. Each range of costs holds only
-the bins in which something changes, since these are often few.
+the bins in which something changes, since these are often few. The narrower the costs of a token, the more bins tell
+them apart (:func:`bins_for`).
 """
 
 from __future__ import annotations
@@ -15,16 +16,27 @@ from scipy import sparse
 
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
-BINS = 256
-"""Number of bins for costs from 0 to the bound."""
-PAIR_BITS = 9
+FEWEST, MOST = 128, 1024
+"""Numbers of bins for costs from 0 to the bound; between them are powers of 2."""
+IN_SPREAD = 3.0
+"""Number of bins in the standard deviation of a token's cost. With fewer, predictions are blurred, and draws vary more;
+more take time and no longer reduce the variance."""
+PAIR_BITS = 11
 PAIR = 1 << PAIR_BITS
-"""Number of cells of a pair of pools: a power of 2, above the number of bins and the bin after them."""
+"""Number of cells of a pair of pools: a power of 2, above :data:`MOST` bins and the bin after them."""
 SPARSE = 24
 """Number of cells for each one with a weight from which on a table is multiplied as a sparse matrix."""
 AT_ONCE, AT_ONCE_SPARSE = 1 << 14, 1 << 18
 """Maximum number of shifted values in memory at once, which a CPU's cache holds. SciPy takes some 100 µs to set up a
 sparse matrix, so its product takes more values at once."""
+
+
+def bins_for(bound: float, spread: float) -> int:
+    """Return the number of bins for costs up to ``bound``, with a token's costs of standard deviation ``spread``."""
+    bins = FEWEST
+    while bins < MOST and bins * spread < IN_SPREAD * bound:
+        bins *= 2
+    return bins
 
 
 class Steps(NamedTuple):
@@ -100,7 +112,7 @@ class StepTable:
 class Completions:
     """Numbers of completions by pool and cost, ``numbers`` ``[pools, w]`` from bin ``first`` on.
 
-    The first number of each pool is 0. The last two are equal, unless the last bin is the last of all :data:`BINS`.
+    The first number of each pool is 0. The last two are equal, unless the last bin is the last of all bins.
     """
 
     first: int
@@ -159,23 +171,25 @@ def one_each(pools: int) -> Completions:
     return Completions(-1, np.tile([0.0, 1.0, 1.0], (pools, 1)))
 
 
-def ends_of(table: StepTable) -> Completions:
-    """Return the number of fillings that steps complete, by pool of the parent and cost; a pair is such a pool."""
+def ends_of(table: StepTable, bins: int) -> Completions:
+    """Return the number of fillings that steps complete, by pool of the parent and cost, in this number of ``bins``; a
+    pair is such a pool."""
     numbers = np.zeros((table.pairs, table.width + 1))
     table.dense()[:, ::-1].cumsum(axis=1, out=numbers[:, 1:])
-    first, stop = min(table.low - 1, BINS - 2), min(table.high + 2, BINS)
+    first, stop = min(table.low - 1, bins - 2), min(table.high + 2, bins)
     return Completions(first, Completions(table.low - 1, numbers).columns(first, stop))
 
 
-def completions_of(table: StepTable, below: Completions, tokens: int) -> Completions:
+def completions_of(table: StepTable, below: Completions, tokens: int, bins: int) -> Completions:
     """Return the number of completions through steps, by pool of the parent and cost.
 
     Args:
         table: The steps; pair ``tokens`` · p + t leads from pool p to the child's token t.
         below: The numbers after a child, by its pool, which do not decrease with the cost.
         tokens: The number of pools of each tree.
+        bins: The number of bins.
     """
-    first, stop = min(below.first + table.low, BINS - 2), min(below.stop + table.high, BINS)
+    first, stop = min(below.first + table.low, bins - 2), min(below.stop + table.high, bins)
     # Row s of a window is the numbers shifted up by the cost in column s of the table.
     padded = below.columns(first - table.high, stop - table.low)
     shape, strides = (len(padded), table.width, stop - first), (*padded.strides, padded.itemsize)

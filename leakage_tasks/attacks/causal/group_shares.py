@@ -110,7 +110,7 @@ def learned_draws(explorer: SearchTree, request: GroupRequest, known: Lookahead)
     Each half is estimated by the prediction of ``known`` and of the other half. Given the other half, each estimate is
     unbiased; estimates of different halves depend on each other in second order only (Chernozhukov et al. 2018).
     """
-    form = len(request.bounds), request.steering is None
+    form = len(request.bounds), request.steering is None, known.bins
     return in_forest(_learned_draws, explorer, (request, known), request.draws, form)
 
 

@@ -16,7 +16,6 @@ from typing import Self, TypeVar
 import numpy as np
 
 from leakage_tasks.attacks.causal.completions import (
-    BINS,
     Completions,
     JoinedCompletions,
     Steps,
@@ -51,15 +50,17 @@ class Lookahead:
     A lookahead for a forest has a bound and its own expectations for each tree, which are computed together.
     """
 
-    def __init__(self, explorer: SearchTree, bound: float | FloatArray) -> None:
+    def __init__(self, explorer: SearchTree, bound: float | FloatArray, bins: int) -> None:
         """Set up a lookahead that has seen nothing.
 
         Args:
             explorer: A search tree, or a forest.
             bound: The bound in bits, or that of each tree ``[trees]``.
+            bins: Number of bins for costs up to the bound.
         """
         self._paths = explorer.paths
-        self._step: FloatArray = np.maximum(np.atleast_1d(bound), 1e-6) / (BINS - 1)
+        self._step: FloatArray = np.maximum(np.atleast_1d(bound), 1e-6) / (bins - 1)
+        self._bins: IntArray = np.full(len(self._step), bins)
         columns = len(explorer.paths.columns)
         self._tokens = columns if columns <= LARGEST_ALPHABET else 1
         self._pools = self._tokens * len(self._step)
@@ -68,6 +69,12 @@ class Lookahead:
         self._joined: dict[int, JoinedCompletions] = {}
         """Expectations from the lookaheads of single trees."""
         self._is_settled = True
+
+    @property
+    def bins(self) -> int:
+        """The number of bins, of a forest the largest number of a tree. Costs above a tree's bound change nothing up to
+        it."""
+        return int(self._bins.max())
 
     @classmethod
     def joined(cls, explorer: SearchTree, parts: Sequence[Self]) -> Self:
@@ -78,8 +85,7 @@ class Lookahead:
         cls.settle_together(explorer, [part for part in parts if not part._is_settled])
         if len(parts) == 1:
             return parts[0]
-        whole = cls(explorer, np.ones(len(parts)))
-        whole._step = np.concatenate([part._step for part in parts])
+        whole = cls._of_trees(explorer, parts)
         for kind in {kind for part in parts for kind in part._expected}:
             whole._joined[kind] = JoinedCompletions([part._below(kind) for part in parts])
         return whole
@@ -87,10 +93,17 @@ class Lookahead:
     @classmethod
     def copied(cls, explorer: SearchTree, parts: Sequence[Self]) -> Self:
         """Return a lookahead of a forest with all records of the lookaheads of its trees, before it is settled."""
-        whole = cls(explorer, np.ones(len(parts)))
-        whole._step = np.concatenate([part._step for part in parts])
+        whole = cls._of_trees(explorer, parts)
         whole._records = StepRecords.joined([part._records for part in parts])
         whole._is_settled = False
+        return whole
+
+    @classmethod
+    def _of_trees(cls, explorer: SearchTree, parts: Sequence[Self]) -> Self:
+        """Return a lookahead of a forest that has seen nothing, with the bins of the lookaheads of its trees."""
+        whole = cls(explorer, np.ones(len(parts)), bins=2)
+        whole._step = np.concatenate([part._step for part in parts])
+        whole._bins = np.concatenate([part._bins for part in parts])
         return whole
 
     def copy(self) -> Self:
@@ -103,6 +116,8 @@ class Lookahead:
     @classmethod
     def settle_together(cls, explorer: SearchTree, parts: Sequence[Self]) -> None:
         """Settle the lookaheads of single trees of a forest, :data:`TOGETHER` of them at once."""
+        # Trees with few bins take less time among others with few.
+        parts = sorted(parts, key=lambda part: part.bins)
         for first in range(0, len(parts), TOGETHER):
             some = parts[first : first + TOGETHER]
             whole = cls.copied(explorer, some)
@@ -117,7 +132,8 @@ class Lookahead:
         parts = []
         for tree in range(len(self._step)):
             part = object.__new__(type(self))
-            vars(part).update(vars(self), _step=self._step[tree : tree + 1], _pools=self._tokens)
+            vars(part).update(vars(self), _pools=self._tokens)
+            part._step, part._bins = self._step[tree : tree + 1], self._bins[tree : tree + 1]
             part._expected, part._records = self._expected_in(tree), StepRecords(1, self._tokens)
             parts.append(part)
         self.teach(parts)
@@ -144,7 +160,7 @@ class Lookahead:
         kinds, last = paths.to_come(nodes.states), self._last(nodes, trees)
         bins = children.costs - nodes.costs[children.parents]
         bins /= self._step[0 if trees is None else trees[children.parents]]
-        near = bins < BINS
+        near = bins < self.bins
         ends, onward = (near & which(children.states) for which in (paths.ends, paths.goes_on))
         parts = []
         for chosen, is_end in ((ends, True), (onward, False)):
@@ -231,7 +247,9 @@ class Lookahead:
         """Return the expected number of completions of one kind, from its records and the kinds with fewer tokens to
         come."""
         parts = [
-            ends_of(table) if after == END else completions_of(table, self._below(after), self._tokens)
+            ends_of(table, self.bins)
+            if after == END
+            else completions_of(table, self._below(after), self._tokens, self.bins)
             for after, table in self._records.tables(kind)
         ]
         made = total(parts or [Completions(-1, np.zeros((self._pools, 2)))])

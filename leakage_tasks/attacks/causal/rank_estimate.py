@@ -88,7 +88,7 @@ class RankEstimate:
     ) -> None:
         self._secret, self._explorer, self._seed = secret, secret.explorer, seed
         self._budget, self._precision = budget, precision
-        self._lookahead = lookahead or Lookahead(self._explorer, secret.bound)
+        self._lookahead = lookahead or secret.lookahead()
         self._pilots: list[RankDraws] = []
         self._calls_a_draw = math.inf
         self._is_taught = False

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakage_tasks.attacks.causal.completions import bins_for
 from leakage_tasks.attacks.causal.forest import Forest, in_forest
+from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.search_tree import SearchTree, finite, mask_of, within
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
@@ -18,13 +20,15 @@ class RankedSecret:
     """A secret to rank among the fillings of a search tree, by their costs in bits after the prefix.
 
     ``path`` has its tokens after the prefix. A filling of cost ``bound`` or less ranks before it; ties are included.
-    Rounding may change the secret's cost by up to ``margin`` bits.
+    Rounding may change the secret's cost by up to ``margin`` bits. ``spread`` is the standard deviation of the costs of
+    the tokens that may follow a node of its path, in bits: the root mean square over the nodes with a choice.
     """
 
     explorer: SearchTree
     path: tuple[int, ...]
     bound: float
     margin: float = 0.0
+    spread: float = 0.0
 
     @property
     def bounds(self) -> tuple[float, ...]:
@@ -35,6 +39,10 @@ class RankedSecret:
     def highest(self) -> float:
         """The largest of the bounds."""
         return self.bound + self.margin
+
+    def lookahead(self) -> Lookahead:
+        """Return a lookahead that has seen nothing."""
+        return Lookahead(self.explorer, self.bound, bins_for(self.bound, self.spread))
 
 
 class SecretPath:
@@ -49,6 +57,7 @@ class SecretPath:
         finite."""
         read = in_forest(_read_paths, explorer, tuple(path), 1)
         self._explorer, self._path, self._tree, self._levels = explorer, tuple(path), read.tree, read.levels
+        self._spread = read.spread
         self.cost = finite(read.cost)
         """Cost of the secret after the prefix, in bits."""
         self.cheaper_siblings = read.cheaper_siblings
@@ -57,7 +66,7 @@ class SecretPath:
 
     def ranked(self, margin: float = 0.0) -> RankedSecret:
         """Return the secret to rank, whose cost rounding may change by up to ``margin`` bits."""
-        return RankedSecret(self._explorer, self._path, within(self.cost), margin)
+        return RankedSecret(self._explorer, self._path, within(self.cost), margin, self._spread)
 
     def on_path(self, nodes: Nodes, children: Children) -> BoolArray:
         """Return a mask of the children that are nodes of this path, ``[m]``; it has at most one true element."""
@@ -77,7 +86,7 @@ class SecretPath:
 
 @dataclass(frozen=True)
 class _ReadPath:
-    """A path that was read: its cost in bits, and the number of its cheaper siblings.
+    """A path that was read: its cost in bits, the number of its cheaper siblings, and the spread of their costs.
 
     Its nodes after the root are in the ``levels`` of a forest, in which it belongs to tree number ``tree``.
     """
@@ -86,6 +95,7 @@ class _ReadPath:
     tree: int
     cost: float
     cheaper_siblings: int
+    spread: float
 
 
 def _read_paths(forest: Forest, paths: Sequence[tuple[int, ...]]) -> list[_ReadPath]:
@@ -96,12 +106,15 @@ def _read_paths(forest: Forest, paths: Sequence[tuple[int, ...]]) -> list[_ReadP
     costs, nodes = np.zeros(len(paths)), forest.root
     levels: list[Nodes] = []
     siblings: list[tuple[IntArray, FloatArray]] = []
+    squares, choices = np.zeros((2, len(paths)))
     for depth in range(columns.shape[1]):
         children = forest.children(nodes)
         trees = forest.trees_of(nodes, children)
         own = children.columns == columns[trees, depth]
         beside = forest.paths.goes_on(children.states) & ~own
         siblings.append((trees[beside], children.costs[beside]))
+        variances = _variances(trees, children.costs, len(paths))
+        squares, choices = squares + variances, choices + (variances > 0)
         is_last = lengths[trees] == depth + 1
         costs[trees[own & is_last]] = children.costs[own & is_last]
         going = children[own & ~is_last]
@@ -111,5 +124,15 @@ def _read_paths(forest: Forest, paths: Sequence[tuple[int, ...]]) -> list[_ReadP
     cheaper = np.zeros(len(paths), dtype=np.int64)
     for trees, beside_costs in siblings:
         cheaper += np.bincount(trees[beside_costs <= within(costs)[trees]], minlength=len(paths))
-    read = enumerate(zip(costs.tolist(), cheaper.tolist(), strict=True))
+    spreads = np.sqrt(squares / np.maximum(choices, 1))
+    read = enumerate(zip(costs.tolist(), cheaper.tolist(), spreads.tolist(), strict=True))
     return [_ReadPath(levels, tree, *numbers) for tree, numbers in read]
+
+
+def _variances(trees: IntArray, costs: FloatArray, number: int) -> FloatArray:
+    """Return the variance of the finite costs in each tree, ``[number]``; 0 for a tree with fewer than two."""
+    finite_costs = np.isfinite(costs)
+    trees, costs = trees[finite_costs], costs[finite_costs]
+    counts = np.maximum(np.bincount(trees, minlength=number), 1)
+    costs = costs - (np.bincount(trees, costs, number) / counts)[trees]
+    return np.bincount(trees, costs**2, number) / counts

@@ -16,7 +16,6 @@ from itertools import pairwise
 import numpy as np
 
 from leakage_tasks.attacks.causal.group_shares import LearnedDraws, learned_draws
-from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.proposals import Power, ProposalMixture
 from leakage_tasks.attacks.causal.random_descents import Visit, descend
@@ -135,7 +134,7 @@ class UniformRank:
         self._budget, self._precision = budget, precision
         counts = path_counts(self._explorer.paths, self._explorer.space)
         self._groups = None if counts is None else Groups.of(self._explorer, counts)
-        self.lookahead = Lookahead(self._explorer, secret.bound)
+        self.lookahead = secret.lookahead()
         self.reached_ends = False
 
     def result(self) -> AttackResult | None:

@@ -12,7 +12,6 @@ from scipy import stats
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
-from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.nodes import Children
 from leakage_tasks.attacks.causal.proposals import (
     EXPLORING,
@@ -150,7 +149,7 @@ def learnt(tokenizer):
     canary = make("the pin is {digits:3}.", "707")
     explorer = SearchTree(target_of(tokenizer()), canary.space)
     secret = SecretPath(explorer, explorer.paths.path(canary.secret)).ranked()
-    lookahead = Lookahead(explorer, secret.bound)
+    lookahead = secret.lookahead()
     draw(secret, 100, "learn", EXPLORING, lookahead)
     lookahead.settle()
     return adaptive_mixture(lookahead)

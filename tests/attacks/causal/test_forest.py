@@ -23,6 +23,7 @@ from tests.oracles import letters, merging, tiny_gpt2
 
 WHO = ("ann", "bob", "eve")
 TARGETS = {"letters": letters, "merging": merging}
+BINS = (128, 1024, 256)
 
 
 def trees(tokenizer):
@@ -48,6 +49,7 @@ def test_paths_are_those_of_one_tree():
         own = SecretPath(tree, path)
         assert read.cost == pytest.approx(own.cost, abs=1e-4)
         assert read.cheaper_siblings == own.cheaper_siblings
+        assert read.spread == pytest.approx(own.ranked().spread, abs=1e-4)
         for depth in range(1, len(own)):
             node = forest.trees[read.tree].only_node(read.levels[depth - 1], read.tree)
             other = own.node(depth)
@@ -92,12 +94,13 @@ def test_shares_and_lookaheads_of_more_trees_than_are_estimated_together_are_tho
         GroupRequest(group, 4 + n, f"more {n}", request.bounds, request.secret)
         for n, (group, request) in enumerate(zip(groups, asked, strict=True))
     ]
-    nothing = [Lookahead(tree, bound) for tree, bound in zip(searched, bounds, strict=True)]
+    bins = [BINS[n % len(BINS)] for n in range(len(names))]
+    nothing = [Lookahead(*empty) for empty in zip(searched, bounds, bins, strict=True)]
     first = _learned_draws(Forest(searched), list(zip(asked, nothing, strict=True)))
     known = [draws.lookahead for draws in first]
     together = _learned_draws(Forest(searched), list(zip(more, known, strict=True)))
-    for tree, request, draws, again, drawn in zip(searched, asked, first, more, together, strict=True):
-        (alone,) = _learned_draws(Forest([tree]), [(request, Lookahead(tree, request.bounds[0]))])
+    for tree, number, request, draws, again, drawn in zip(searched, bins, asked, first, more, together, strict=True):
+        (alone,) = _learned_draws(Forest([tree]), [(request, Lookahead(tree, request.bounds[0], number))])
         assert draws.values == pytest.approx(alone.values, abs=1e-5)
         assert draws.reached_ends == alone.reached_ends
         children = tree.children(tree.root)
@@ -119,8 +122,8 @@ def test_draws_and_what_they_teach_are_those_of_one_tree():
             for tree, bound, path in zip(searched, bounds, paths, strict=True)
         ]
         return [
-            _learned_draws(Forest([tree]), [(request, Lookahead(tree, request.bounds[0]))])[0].lookahead
-            for tree, request in zip(searched, asked, strict=True)
+            _learned_draws(Forest([tree]), [(request, Lookahead(tree, request.bounds[0], bins))])[0].lookahead
+            for tree, request, bins in zip(searched, asked, BINS, strict=True)
         ]
 
     def requests(lookaheads):

@@ -6,29 +6,34 @@ import numpy as np
 import pytest
 
 from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.causal import secret_path
 from leakage_tasks.attacks.causal.completions import (
-    BINS,
+    FEWEST,
+    MOST,
     Completions,
     JoinedCompletions,
     Steps,
     StepTable,
+    bins_for,
     completions_of,
     ends_of,
 )
-from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.proposals import EXPLORING, adaptive_mixture
 from leakage_tasks.attacks.causal.rank_draws import draw
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import SecretPath
+from leakage_tasks.canaries import Canary
 from tests.attacks.made_up import MODELS, MadeUp, Ranks
 from tests.attacks.visits import visits_of
+
+BINS = 256
 
 
 def taught(target, canary, pilot=200):
     """An explorer, the secret's path, the bound, and a lookahead that saw so many draws without a bound."""
     explorer = SearchTree(target, canary.attack_space)
     secret = SecretPath(explorer, explorer.path_of(canary.secret)).ranked()
-    lookahead = Lookahead(explorer, secret.bound)
+    lookahead = secret.lookahead()
     for visit in visits_of(explorer, range(pilot), "teach", mixture=EXPLORING):
         lookahead.learn_from(explorer, visit.nodes, visit.at)
     lookahead.settle()
@@ -98,7 +103,7 @@ def test_nodes_that_are_learned_from_in_two_parts_or_in_one_give_the_same_expect
     canary, _ = Ranks(target).near(8, "c", np.random.default_rng(0))
     secret, whole = taught(target, canary, pilot=60)
     explorer, bound = secret.explorer, secret.bound
-    halves = Lookahead(explorer, bound)
+    halves = secret.lookahead()
     for visit in visits_of(explorer, range(60), "teach", mixture=EXPLORING):
         observed = halves.observed(visit.nodes, explorer.children(visit.nodes))
         for part in (visit.who < 20, visit.who >= 20):
@@ -132,8 +137,8 @@ def test_completions_are_weighted_sums_of_interpolated_numbers(cheapest, usual, 
 
     pairs = parents * tokens + last
     for steps in (table(pairs, pools * tokens), StepTable.of(table(pairs, pools * tokens).steps(), pools * tokens)):
-        assert completions_of(steps, known, tokens).columns(0, BINS) == pytest.approx(expected, rel=1e-9)
-    made = ends_of(table(parents, pools))
+        assert completions_of(steps, known, tokens, BINS).columns(0, BINS) == pytest.approx(expected, rel=1e-9)
+    made = ends_of(table(parents, pools), BINS)
     assert made.columns(0, BINS) == pytest.approx(ends, rel=1e-9)
     positions, rows = stream.random(50) * BINS, stream.integers(0, pools, 50)
     at = [
@@ -144,3 +149,34 @@ def test_completions_are_weighted_sums_of_interpolated_numbers(cheapest, usual, 
     joined = JoinedCompletions([Completions(-1, np.zeros((pools, 2))), made])
     assert joined.at(rows + pools, positions.clip(0, 255)) == pytest.approx(at, rel=1e-9)
     assert not joined.at(rows, positions).any()
+
+
+@pytest.mark.parametrize(
+    ("bound", "spread", "bins"), [(60, 10, FEWEST), (60, 0.5, 512), (60, 0.2, MOST), (60, 0, MOST), (0, 0, FEWEST)]
+)
+def test_bins_are_about_a_third_of_a_token_cost_wide(bound, spread, bins):
+    assert bins_for(bound, spread) == bins
+
+
+def test_the_spread_is_that_of_costs_beside_the_secrets_path():
+    target = MadeUp("Markov", 6)
+    canary, _ = Ranks(target).near(10, "c", np.random.default_rng(0))
+    explorer = SearchTree(target, canary.attack_space)
+    path = explorer.path_of(canary.secret)
+    variances = target._costs[np.arange(len(path)), [0, *path[:-1]]].var(axis=1)
+    secret = SecretPath(explorer, path).ranked()
+    assert secret.spread == pytest.approx(math.sqrt(variances.mean()), rel=1e-6)
+
+
+def test_more_bins_save_rows_if_all_tokens_cost_nearly_the_same(monkeypatch):
+    """As of a model that knows of a secret only that digits follow."""
+    target = MadeUp("Markov", 9)
+    target._costs = math.log2(10) + 0.1 * np.random.default_rng(0).standard_normal(target._costs.shape)
+    canaries = [Canary(str(n), "{digits:9}", tuple(f"{n * 7919**2 % 10**9:09d}")) for n in range(1, 13)]
+
+    def rows():
+        return sum(finding.model_calls for finding in run_attack("exposure", target, canaries, budget=5000))
+
+    usual = rows()
+    monkeypatch.setattr(secret_path, "bins_for", lambda bound, spread: FEWEST)
+    assert usual < 0.8 * rows()

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.proposals import model_mixture
 from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw, interval_of
 from leakage_tasks.attacks.causal.search_tree import SearchTree
@@ -87,7 +86,7 @@ def test_a_secret_that_no_draw_costs_a_margin_less_than_may_rank_first():
 
 def test_a_thinned_tree_counts_at_both_ends():
     canary, secret = explored()
-    made = [thinned_count(secret, Lookahead(secret.explorer, secret.bound), 900, str(n)) for n in range(40)]
+    made = [thinned_count(secret, secret.lookahead(), 900, str(n)) for n in range(40)]
     low, rank, high = counts(canary, 0.8)
     found = [
         np.mean([1 + part.others.mean() for part in parts])

@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.attacks import Finding, run_attack
-from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.rank_draws import RankDraws
 from leakage_tasks.attacks.causal.rank_estimate import RankEstimate
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
@@ -93,7 +92,7 @@ def counted(number: str, seed: str, calls: int = BUDGET, rows: int | None = None
     if rows is not None:
         explorer.rows = lambda depth: rows  # type: ignore[method-assign]
     secret = SecretPath(explorer, explorer.path_of(tuple(number))).ranked()
-    found = thinned_count(secret, Lookahead(explorer, secret.bound), calls, seed)
+    found = thinned_count(secret, secret.lookahead(), calls, seed)
     assert found is not None
     assert explorer.calls <= calls + LENGTH + 1
     return found
@@ -122,7 +121,7 @@ def test_the_batch_changes_nothing(rows: int) -> None:
 def test_too_few_calls_count_nothing() -> None:
     explorer = SearchTree(HalfKnown(), canary(KNOWN).attack_space)
     secret = RankedSecret(explorer, explorer.path_of(tuple(KNOWN)), 20.0)
-    assert thinned_count(secret, Lookahead(explorer, 20.0), 60, "0") is None
+    assert thinned_count(secret, secret.lookahead(), 60, "0") is None
 
 
 def estimated(number: str, seed: int) -> Finding:

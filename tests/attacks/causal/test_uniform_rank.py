@@ -12,7 +12,6 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.forest import Forest
 from leakage_tasks.attacks.causal.group_shares import LearnedDraws, learned_draws
-from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.rank_draws import LEVELS
 from leakage_tasks.attacks.causal.rank_estimate import LEVEL_WITHOUT_PILOTS, WITHOUT_PILOTS, RankEstimate
@@ -39,7 +38,7 @@ def test_estimates_are_unbiased_with_any_prediction(template, taught):
     secret = searched(template, "70" if "2" in template else "707")
     others, explorer = count_exactly(secret, 10**6).others, secret.explorer
     counts = path_counts(explorer.paths, explorer.space)
-    groups, lookahead = Groups.of(explorer, counts), Lookahead(explorer, secret.bound)
+    groups, lookahead = Groups.of(explorer, counts), secret.lookahead()
     if taught:
         request = GroupRequest(groups, taught, "learn", secret.bounds, secret.path)
         lookahead = learned_draws(explorer, request, lookahead).lookahead
@@ -59,7 +58,7 @@ def test_steered_draws_do_not_depend_on_first_draws_of_other_canaries():
         known = SecretPath(explorer, explorer.path_of(tuple(secret))).ranked()
         groups = Groups.of(explorer, path_counts(explorer.paths, explorer.space))
         learning = GroupRequest(groups, 8, "learn", known.bounds, known.path)
-        first = learned_draws(explorer, learning, Lookahead(explorer, known.bound))
+        first = learned_draws(explorer, learning, known.lookahead())
         steering = first.lookahead if is_steered else None
         request = GroupRequest(groups, 8, "draw", known.bounds, known.path, steering)
         return learned_draws(explorer, request, first.lookahead)
