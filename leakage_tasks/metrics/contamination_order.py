@@ -51,7 +51,7 @@ def _preferred_end(index: int, shards: list[exchangeable.Shard]) -> float:
     if len(shares) == 1:
         trials = len(shards[0][1])
         return clopper_pearson(round(shares[0] * trials), trials)[index]
-    return float(share_interval(len(shares), float(np.mean(shares)), float(np.var(shares)), LEVEL)[index])
+    return share_interval(len(shares), float(np.mean(shares)), float(np.var(shares)), LEVEL)[index]
 
 
 def _gain(shards: list[exchangeable.Shard]) -> float:

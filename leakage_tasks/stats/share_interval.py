@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike
-from scipy import special
+import math
 
-from leakage_tasks.core.arrays import FloatArray
+from scipy import special
 
 
 def share_interval(
-    numbers: ArrayLike, mean: float, variance: float, level: float, largest: float = 1.0
-) -> tuple[FloatArray, FloatArray]:
+    number: int, mean: float, variance: float, level: float, largest: float = 1.0
+) -> tuple[float, float]:
     """Return the ends of a share's interval from the moments of independent unbiased estimates.
 
     Uses Student's t, with one more estimate of 0 for the lower end and one of ``largest`` for the upper end, as
@@ -20,24 +18,25 @@ def share_interval(
     the mean, since estimates of small shares are right-skewed.
 
     Args:
-        numbers: Numbers of estimates, ``[n]`` or one number.
+        number: Number of estimates.
         mean: Mean of the estimates.
         variance: Variance of the estimates, the sum of squares divided by their number.
         level: Confidence level.
         largest: The value that the next estimate may have.
 
     Returns:
-        The lower and the upper end for each of ``numbers``, in [0, 1].
+        The lower and the upper end, in [0, 1].
     """
-    count = np.asarray(numbers, dtype=np.float64)
     # The distributions of scipy.stats take 30 times as long.
-    quantile = special.stdtrit(count - 1, (1 + level) / 2)
-    ends = []
-    for extra, sign in ((0.0, -1.0), (largest, 1.0)):
-        with_extra = (count * mean + extra) / (count + 1)
-        spread = (count * (variance + mean**2) + extra**2) / (count + 1) - with_extra**2
-        error = quantile * np.sqrt(np.maximum(spread, 0.0) / count)
-        small = (with_extra > 0) & (with_extra < 0.5)
-        scaled = with_extra * np.exp(np.minimum(sign * error / np.where(small, with_extra, 1.0), 700.0))
-        ends.append(np.clip(np.where(small, scaled, with_extra + sign * error), 0.0, 1.0))
-    return ends[0], ends[1]
+    quantile = float(special.stdtrit(number - 1, (1 + level) / 2))
+    squares = number * (variance + mean**2)
+
+    def end(extra: float, sign: float) -> float:
+        with_extra = (number * mean + extra) / (number + 1)
+        spread = (squares + extra**2) / (number + 1) - with_extra**2
+        error = sign * quantile * math.sqrt(max(spread, 0.0) / number)
+        if 0 < with_extra < 0.5:
+            return min(with_extra * math.exp(min(error / with_extra, 700.0)), 1.0)
+        return min(max(with_extra + error, 0.0), 1.0)
+
+    return end(0.0, -1.0), end(largest, 1.0)

@@ -65,15 +65,13 @@ class Shares:
         """Return the ends of the share's interval: Clopper and Pearson's if all estimates are 0 or 1."""
         if self.binary:
             return clopper_pearson(int(self.values.sum()), len(self.values), level)
-        low, high = share_interval(
-            len(self.values), float(self.values.mean()), float(self.values.var()), level, self.largest
-        )
-        return float(low), float(high)
+        mean, variance = float(self.values.mean()), float(self.values.var())
+        return share_interval(len(self.values), mean, variance, level, self.largest)
 
     @property
     def largest(self) -> float:
         """The value that the next estimate may have: the largest, but at least :data:`UNSEEN`, and at most 1."""
-        return 1.0 if self.binary else float(np.clip(self.values.max(), UNSEEN, 1.0))
+        return 1.0 if self.binary else min(max(float(self.values.max()), UNSEEN), 1.0)
 
     @property
     def effective(self) -> float:
@@ -94,8 +92,8 @@ class Shares:
             return False
         usual = mean * (1 - mean)
         variance = usual if self.binary else max(float(self.values.var(ddof=1)), LEAST_VARIANCE * usual)
-        low, high = share_interval(numbers, mean, variance, LEVEL, self.largest)
-        return bool(((low > 0) & (high <= low * 4**precision)).any())
+        ends = (share_interval(number, mean, variance, LEVEL, self.largest) for number in numbers)
+        return any(low > 0 and high <= low * 4**precision for low, high in ends)
 
 
 class RandomFillings:
