@@ -32,7 +32,7 @@ from leakage_tasks.targets.tokens.vocabulary import token_pieces
 
 ANY_LENGTH = 2048
 """Maximum number of tokens for a model without a limit of its own."""
-IN_CACHE = 1 << 22
+IN_CACHE = 1 << 20
 """Number of logits normalised at once on a CPU."""
 
 
