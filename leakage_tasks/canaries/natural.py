@@ -160,10 +160,10 @@ def summary(canaries: Sequence[Canary], output: Path) -> str:
     rules = {kind: detector_of(kind).rule_bits for kind in present}
     ruled = ", ".join(f"{bits:.1f} bits of {kind}" for kind, bits in rules.items() if bits >= SHOWN_BITS)
     times, controls = sum(secret.repetitions for secret in secrets), len(canaries) - len(secrets)
-    occur = "occurs" if len(secrets) == 1 else "occur"
+    occur, in_all = ("occurs", "") if len(secrets) == 1 else ("occur", " in all")
     return (
         f"{output}: {counted(len(secrets), 'natural secret')} "
-        f"({', '.join(f'{kinds[kind]} {kind}' for kind in present)}) that {occur} {counted(times, 'time')}, "
+        f"({', '.join(f'{kinds[kind]} {kind}' for kind in present)}) that {occur} {counted(times, 'time')}{in_all}, "
         f"{counted(controls, 'control')}"
         + (f"; rules such as check digits take at least {ruled}" if ruled else "")
         + "; only its owner may read the file, which holds them"

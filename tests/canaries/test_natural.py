@@ -210,8 +210,8 @@ def test_the_command_writes_a_private_manifest_and_prints_counts(tmp_path: Path,
     code, out, err = leakage("canaries", "--from-text", source, *options, "-o", path)
     assert (code, err) == (0, "")
     assert out == (
-        f"{path}: 2 natural secrets (1 ccn, 1 ssn) that occur 3 times, 4 controls; rules such as check digits "
-        "take at least 3.3 bits of ccn; only its owner may read the file, which holds them\n"
+        f"{path}: 2 natural secrets (1 ccn, 1 ssn) that occur 3 times in all, 4 controls; rules such as check "
+        "digits take at least 3.3 bits of ccn; only its owner may read the file, which holds them\n"
     )
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     made = read_manifest(path)
