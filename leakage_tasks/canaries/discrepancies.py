@@ -52,23 +52,33 @@ def _against_shards(planted: Path, recorded: Mapping[str, Shard], hashes: Mappin
 def against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], part: Part | None) -> Iterator[str]:
     """Yield missing copies, and texts that occur where they must not."""
     whereto = f" for {part}" if part else ""
-    occurring = sorted({canary.text for canary in canaries if counts[canary.id].rows + counts[canary.id].inside})
+    missing = {name for name, occurs in natural_occurrence(canaries, counts).items() if not occurs}
     for canary in canaries:
         count = counts[canary.id]
-        everywhere = count.rows + count.inside
         if not canary.planted:
-            if everywhere:
-                yield f"{canary.id}: a control, which the model must never see, occurs {counted(everywhere, 'time')}"
+            if count.everywhere:
+                times = counted(count.everywhere, "time")
+                yield f"{canary.id}: a control, which the model must never see, occurs {times}"
         elif canary.kind == "natural":
             # Its repetitions count the secret in every context, so this context may occur less often. A validation part
             # need not contain it: it was probably detected in the training data.
-            if part != "validation" and not everywhere and not _begins_one_of(occurring, canary.text):
+            if part != "validation" and canary.id in missing:
                 yield f"{canary.id}: its text does not occur any more"
         else:
             if count.rows != count.expected:
                 yield f"{canary.id}: {counted(count.rows, 'copy')}, the manifest says {count.expected}{whereto}"
             if count.inside:
                 yield f"{canary.id}: occurs {counted(count.inside, 'more time')}, inside other rows"
+
+
+def natural_occurrence(canaries: Sequence[Canary], counts: Mapping[str, CopyCount]) -> dict[str, bool]:
+    """Return True for each natural secret that occurs in its context, by the id of its canary."""
+    occurring = sorted({canary.text for canary in canaries if counts[canary.id].everywhere})
+    return {
+        canary.id: counts[canary.id].everywhere > 0 or _begins_one_of(occurring, canary.text)
+        for canary in canaries
+        if canary.planted and canary.kind == "natural"
+    }
 
 
 def _begins_one_of(texts: Sequence[str], text: str) -> bool:

@@ -87,6 +87,11 @@ class CopyCount:
     rows: int
     inside: int
 
+    @property
+    def everywhere(self) -> int:
+        """The number of all occurrences."""
+        return self.rows + self.inside
+
 
 def scan(task: FileScan) -> Occurrences:
     """Search a file, or return the stored result of an earlier run on an unchanged file."""

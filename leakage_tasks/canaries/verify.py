@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from leakage_tasks.canaries.discrepancies import (
     against_manifest,
     against_record,
     against_sources,
+    natural_occurrence,
 )
 from leakage_tasks.canaries.manifest import read_manifest
 from leakage_tasks.canaries.occurrences import CopyCount, FileScan, Occurrences, copy_counts
@@ -38,6 +39,10 @@ class VerifyReport:
     """True if there is a record next to the data."""
     counts: dict[str, CopyCount]
     """The number of occurrences of each canary, by id."""
+    copies: int | None
+    """The number of rows that are a canary; None if all secrets are natural, so that none was planted."""
+    natural: Mapping[str, bool]
+    """True for each natural secret that occurs, by the id of its canary."""
     problems: list[str] = field(default_factory=list)
     """One line per problem; empty without problems."""
     cut: dict[str, int] | None = None
@@ -61,20 +66,30 @@ class VerifyReport:
     def lines(self) -> Iterator[str]:
         """Yield the lines of the report, which never contain secrets."""
         yield from self.problems
-        copies = sum(count.rows for count in self.counts.values())
-        state = "as planted" if self.ok else counted(len(self.problems), "problem")
         basis = "hashes checked" if self.recorded else "no record next to it, so hashes not checked"
         again = earlier_run_note(self.again, self.shards)
-        yield f"{self.planted}: {state}; {counted(copies, 'copy')} in {counted(self.rows, 'row')}; {basis}{again}"
+        yield f"{self.planted}: {'; '.join(self._state())}; {basis}{again}"
         if self.trained_after is not None:
             yield f"training reads each copy {self.trained_after}"
         if self.cut is None:
             return
         for name, cut in self.cut.items():
-            total = self.counts[name].rows + self.counts[name].inside
-            yield f"a chunk of {self.chunk} {self.unit} cuts {name}: {cut} of {counted(total, 'copy')}"
+            total = counted(self.counts[name].everywhere, "copy")
+            yield f"a chunk of {self.chunk} {self.unit} cuts {name}: {cut} of {total}"
         if not self.cut:
             yield f"a chunk of {self.chunk} {self.unit} cuts no copy"
+
+    def _state(self) -> Iterator[str]:
+        """Yield the number of problems, of copies that were planted, of rows, and of natural secrets that occur."""
+        rows = counted(self.rows, "row")
+        if self.problems:
+            yield counted(len(self.problems), "problem")
+        elif self.copies is not None:
+            yield "as planted"
+        yield f"{rows} read" if self.copies is None else f"{counted(self.copies, 'copy')} in {rows}"
+        if self.natural:
+            occur = "occurs" if len(self.natural) == 1 else "occur"
+            yield f"{sum(self.natural.values()):,} of {counted(len(self.natural), 'natural secret')} still {occur}"
 
 
 def verify(
@@ -149,8 +164,17 @@ def _check_planted(
         *against_manifest(canaries, counts, part),
         *against_sources(joined.wrong, canaries),
     ]
+    ordinary = [counts[canary.id].rows for canary in canaries if canary.kind != "natural"]
     report = VerifyReport(
-        planted, joined.rows, record is not None, counts, problems, chunk=chunks[0], trained_after=after
+        planted,
+        joined.rows,
+        record is not None,
+        counts,
+        sum(ordinary) if ordinary else None,
+        natural_occurrence(canaries, counts),
+        problems,
+        chunk=chunks[0],
+        trained_after=after,
     )
     if chunks[0] is not None:
         report.unit = "characters" if chunks[1] is None else "tokens"

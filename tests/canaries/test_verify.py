@@ -123,6 +123,29 @@ def test_natural_secrets_must_be_there_and_are_never_shown(tmp_path: Path) -> No
     assert "".join(natural.secret) not in said
 
 
+def natural_report(folder: Path, text: str, canaries: list[Canary]) -> str:
+    """Return the last line of the report on ``text``, without the file's name."""
+    source, manifest = folder / "in.txt", folder / "m.jsonl"
+    source.write_text(text)
+    write_manifest(canaries, manifest)
+    return list(verify(source, manifest).lines())[-1].removeprefix(f"{source}: ")
+
+
+def test_natural_secrets_that_occur_are_counted(tmp_path: Path) -> None:
+    alone, other = make_canaries("{unique} {digits:9}", 2)
+    canaries = [replace(canary, kind="natural") for canary in (alone, other)]
+    said = natural_report(tmp_path, f"{alone.text}\nand {other.text}.\n", canaries)
+    assert said == "2 rows read; 2 of 2 natural secrets still occur; no record next to it, so hashes not checked"
+    said = natural_report(tmp_path, "and\n", canaries[:1])
+    assert said.startswith("1 problem; 1 row read; 0 of 1 natural secret still occurs; ")
+
+
+def test_copies_are_of_planted_canaries_and_not_of_natural_secrets(tmp_path: Path) -> None:
+    planted, natural = make_canaries("{unique} {digits:9}", 2)
+    said = natural_report(tmp_path, f"{planted.text}\n{natural.text}\n", [planted, replace(natural, kind="natural")])
+    assert said.startswith("as planted; 1 copy in 2 rows; 1 of 1 natural secret still occurs; ")
+
+
 def test_a_natural_secret_that_begins_another_ones_text_is_there(tmp_path: Path) -> None:
     manifest, source = tmp_path / "m.jsonl", tmp_path / "in.txt"
     first = Canary("a", "call {digits:3}", tuple("123"), kind="natural")
