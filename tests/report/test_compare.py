@@ -18,7 +18,7 @@ from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.stats.paired import mean_difference, rate_difference
 from tests.conftest import Leakage, Ran, Refused
 from tests.report.logged import choice, log, text
-from tests.report.pages import usual_canaries, write_run
+from tests.report.pages import canary, usual_canaries, write_run
 
 EXPOSURE, EXTRACTION = "canary_exposure", "canary_extraction"
 
@@ -138,6 +138,40 @@ def test_bad_input_is_one_line(refused: Refused, before: Path, after: Path, argu
 def test_a_run_without_samples_is_refused(refused: Refused, before: Path, tmp_path: Path) -> None:
     bare = write_run(tmp_path / "bare", "bare", usual_canaries(0.0), logged=False)
     assert "run lm_eval again with --log_samples" in refused("compare", before, bare)
+
+
+@pytest.fixture
+def natural(tmp_path: Path) -> Path:
+    """A run on natural secrets, whose samples do not state which were extracted."""
+    secrets = [canary(f"natural-{number}", rank=1, kind="natural") for number in range(10)]
+    return write_run(tmp_path / "natural", "natural", secrets)
+
+
+def test_exposures_of_natural_secrets_are_compared_although_extraction_is_withheld(
+    ran: Ran, natural: Path, tmp_path: Path
+) -> None:
+    page, data = tmp_path / "page.html", tmp_path / "found.json"
+    out, _ = ran("compare", natural, natural, "-o", page, "-o", data)
+    said = f"{EXTRACTION}: not compared, because runs do not state which natural secrets were extracted"
+    assert f"\n= {said}\n" in out
+    assert said in page.read_text()
+    (found,) = json.loads(data.read_text())
+    assert [(each["task"], each["count"]) for each in found["changes"]] == [(EXPOSURE, 10)]
+    assert found["withheld"] == [EXTRACTION]
+
+
+def test_runs_of_which_every_value_is_withheld_are_refused(refused: Refused, natural: Path) -> None:
+    content = json.loads(natural.read_text())
+    for part in content.values():
+        if isinstance(part, dict):
+            part.pop(EXPOSURE, None)
+    natural.write_text(json.dumps(content))
+    assert "were extracted: run canary_exposure on both models" in refused("compare", natural, natural)
+
+
+def test_other_canaries_of_one_manifest_have_no_value_in_both_runs(refused: Refused, tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, name, [canary(name, rank=1)]) for name in ("first", "second")]
+    assert "no document of canary_exposure has a value in both runs" in refused("compare", *runs)
 
 
 def test_runs_without_a_task_in_common_are_refused(refused: Refused, before: Path, tmp_path: Path) -> None:

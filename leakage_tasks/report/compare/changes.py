@@ -16,10 +16,10 @@ from leakage_tasks.report.compare.documents import (
     NON_MEMBERS,
     RUNS_OF_CONTROLS,
     Document,
-    documents_of,
+    documents_of_both,
 )
 from leakage_tasks.report.load.comparability import check_scored, differences, measured
-from leakage_tasks.report.load.findings import read_details
+from leakage_tasks.report.load.findings import EXPOSURE, read_details
 from leakage_tasks.report.load.format import NEVER, NOTHING, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.texts import UNTARGETED_PROMPTS
@@ -32,6 +32,7 @@ _CAUSES = {
     NON_MEMBERS: ": the model never saw them, so the change has another cause than training on them",
 }
 """Notes on a change of the controls."""
+WITHHELD = "not compared, because runs do not state which natural secrets were extracted"
 HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "detectable")
 READING = (
     "A difference is after minus before, for canaries, pairs, texts or shards of both runs. p is two-sided, for no "
@@ -69,6 +70,8 @@ class Comparison:
     after: str
     changes: tuple[Change, ...]
     documents: Mapping[str, Sequence[Document]]
+    withheld: tuple[str, ...] = ()
+    """The tasks that are not compared because both runs withhold the values."""
 
     def changes_of(self, task: str) -> list[Change]:
         """Return the changes of one task."""
@@ -84,7 +87,12 @@ class Comparison:
                 task: [dataclasses.asdict(document) for document in documents]
                 for task, documents in self.documents.items()
             },
+            "withheld": list(self.withheld),
         }
+
+    def left_out(self) -> list[str]:
+        """Return a line for each task that is not compared."""
+        return [f"{task}: {WITHHELD}" for task in self.withheld]
 
 
 def compare(before: Run, after: Run) -> Comparison:
@@ -106,20 +114,13 @@ def compare(before: Run, after: Run) -> Comparison:
             "runs with equal options on one manifest or set of pairs"
         )
     details = [(run, read_details(run)) for run in (before, after)]
-    documents = {}
-    for task in tasks:
-        old, new = (documents_of(task, *pair) for pair in details)
-        shared = [(document, new[name]) for name, document in old.items() if name in new]
-        if not shared:
-            raise ResultsError(
-                f"{after.files[-1]}: no document of {task} has a value in both runs: compare runs on equal documents"
-            )
-        documents[task] = [
-            dataclasses.replace(document, after=other.after, bound=document.bound or other.bound)
-            for document, other in shared
-        ]
+    of_all = {task: documents_of_both(task, *details) for task in tasks}
+    documents = {task: shared for task, shared in of_all.items() if shared}
+    withheld = tuple(task for task, shared in of_all.items() if not shared)
+    if not documents:
+        raise ResultsError(f"{after.files[-1]}: {', '.join(withheld)}: {WITHHELD}: run {EXPOSURE} on both models")
     changes = tuple(change for task, compared in documents.items() for change in _changes(task, compared))
-    return Comparison(before.name, after.name, changes, documents)
+    return Comparison(before.name, after.name, changes, documents, withheld)
 
 
 def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
@@ -161,7 +162,7 @@ def as_text(comparison: Comparison) -> str:
         changes = comparison.changes_of(task)
         rows = [(f"{task}: {COMPARED[task].title}", *HEADS[1:]), *(_row(change) for change in changes)]
         parts.append("\n".join([text_table(rows), *(f"= {verdict}" for verdict in verdicts(changes))]))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *(f"= {line}" for line in comparison.left_out())])
 
 
 def verdicts(changes: Sequence[Change]) -> Iterator[str]:

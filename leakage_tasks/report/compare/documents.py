@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -70,6 +71,28 @@ def documents_of(task: str, run: Run, details: Details) -> dict[str, Document]:
     if task in details.missing:
         raise ResultsError(f"{run.tasks[task].file}: {task}: {details.missing[task]}")
     return {document.id: document for document in COMPARED[task].documents(run, details)}
+
+
+def documents_of_both(task: str, before: tuple[Run, Details], after: tuple[Run, Details]) -> list[Document]:
+    """Return the documents of a task that have a value in both runs; empty if findings withhold the values.
+
+    Raises ResultsError if no document has a value in both runs for another reason, or if samples cannot be read.
+    """
+    old, new = documents_of(task, *before), documents_of(task, *after)
+    shared = [(document, new[name]) for name, document in old.items() if name in new]
+    if not shared and not (task == EXTRACTION and all(_withhold_guesses(details) for _, details in (before, after))):
+        raise ResultsError(
+            f"{after[0].files[-1]}: no document of {task} has a value in both runs: compare runs on equal documents"
+        )
+    return [
+        dataclasses.replace(document, after=other.after, bound=document.bound or other.bound)
+        for document, other in shared
+    ]
+
+
+def _withhold_guesses(details: Details) -> bool:
+    """Return True if the findings of the extraction task do not state if the best guess is the secret."""
+    return any(canary.extraction is not None and canary.extraction.coarse for canary in details.canaries)
 
 
 def _one(name: str, group: str, value: float, bound: bool = False) -> Document:
