@@ -11,7 +11,7 @@ from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import GuessOutcome, SampledShare, maximum, mean
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE, TWO_RANKS, on_classifiers
 from leakage_tasks.metrics.families import family_rows
-from leakage_tasks.metrics.metric import COUNTS, HEADLINE, NOISE, Metric, MetricSpec, controls, planted
+from leakage_tasks.metrics.metric import COUNTS, HEADLINE, NOISE, Metric, MetricSpec, controls, planted, with_count
 from leakage_tasks.metrics.tiers import Copies, of_headline, pooled_brief, tiers
 from leakage_tasks.stats.intervals import clopper_pearson
 
@@ -124,9 +124,11 @@ def overlooked(finding: Finding) -> float:
 def _among(k: int) -> list[Metric]:
     words = f"share of canaries with the secret among the {k} best guesses"
     spec = MetricSpec(f"success_at_{k}", words, chance=f"{k}/|R|", direction="lower")
-    if k == SHOWN:
-        spec = dataclasses.replace(spec, title=f"Success@{k}", headline=True, count="n_planted")
-    return spec.rate(planted(partial(success_at, k)), on_classifiers)
+    shown = k == SHOWN
+    if shown:
+        spec = dataclasses.replace(spec, title=f"Success@{k}", headline=True)
+    rows = spec.rate(planted(partial(success_at, k)), on_classifiers)
+    return with_count(rows) if shown else rows
 
 
 def _chance(k: int) -> Metric:
@@ -153,13 +155,15 @@ CONTROLS = MetricSpec("control_extracted", "share of controls extracted; a value
 )
 METRICS: list[Metric] = [
     *EXTRACTED,
-    *HEADLINE(
-        "success_at_10",
-        "share of canaries with the secret among the guesses, at most ten",
-        chance="10/|R|",
-        direction="lower",
-        title="Success@10",
-    ).rate(planted(partial(success_at, 10))),
+    *with_count(
+        HEADLINE(
+            "success_at_10",
+            "share of canaries with the secret among the guesses, at most ten",
+            chance="10/|R|",
+            direction="lower",
+            title="Success@10",
+        ).rate(planted(partial(success_at, 10)))
+    ),
     *(metric for k in GUESS_COUNTS for metric in _among(k)),
     *(_chance(k) for k in (1, 10, *GUESS_COUNTS)),
     *HEADLINE(
@@ -252,6 +256,6 @@ def metrics(copies: Copies) -> list[Metric]:
         family_rows(copies, EXTRACTED[0], aggregates.CLOPPER_PEARSON, extracted, extracted),
     )
     if not tiers_:
-        return pooled_brief(METRICS, "extracted", "success_at_10")
+        return pooled_brief(METRICS, "extracted", "success_at_10", "n_success_at_10")
     tier_rows = [row for tier in tiers_ for row in tier.rows(EXTRACTED[0], aggregates.CLOPPER_PEARSON, extracted)]
     return [*tier_rows, *families, *of_headline(METRICS, "min_detectable_rate", tiers_[0])]

@@ -187,6 +187,17 @@ def one(finding: Any) -> float:
     return 1.0
 
 
+def with_count(rows: list[Metric[Found, Any]]) -> list[Metric[Found, Any]]:
+    """Return the rows of a rate on canaries, and a row that counts the canaries with a value."""
+    rate, *ends = rows
+
+    def counted(finding: Found) -> float | None:
+        return None if rate.value(finding) is None else 1.0
+
+    spec = MetricSpec(f"n_{rate.name}", f"canaries planted with a value of {rate.name}")
+    return [dataclasses.replace(rate, count=spec.name), *ends, spec.row(counted, count, rate.applies)]
+
+
 NO_CONTROLS = ValidityCheck(
     1, "no controls: neither the level of chance nor a fault of the tool or of the planting can be seen", "no-controls"
 )

@@ -44,6 +44,9 @@ class AuditPlan:
 
     planted: Mapping[int, int]
     controls: int
+    reported: int | None = None
+    """The number of canaries with a value of ``success_at_10``, if a run withholds the others' as well as the best
+    guesses; None if extraction is known for all planted canaries."""
 
 
 def required_sizes(goal: AuditGoal) -> list[str]:
@@ -53,9 +56,12 @@ def required_sizes(goal: AuditGoal) -> list[str]:
 
 def detectable_effects(plan: AuditPlan) -> list[str]:
     """List the smallest effects that a plan can show, one line per tier and one for the controls."""
-    lines = [_tier(number, planted_words(copies)) for copies, number in sorted(plan.planted.items()) if number]
+    rates = plan.reported is None
+    lines = [_tier(number, planted_words(copies), rates) for copies, number in sorted(plan.planted.items()) if number]
     if len(lines) != 1:
-        lines.append(_tier(sum(plan.planted.values()), "planted in all"))
+        lines.append(_tier(sum(plan.planted.values()), "planted in all", rates))
+    if plan.reported is not None:
+        lines.append(f"{plan.reported:,} with a value of success_at_10: {_rate(plan.reported)}")
     return [*lines, _controls(plan.controls)]
 
 
@@ -64,7 +70,16 @@ def plan_of_run(run: Run) -> AuditPlan | None:
     for _, result in sorted(run.tasks.items()):
         copies, controls = result.tested.get("repetitions"), result.tested.get("controls")
         if isinstance(copies, Mapping) and isinstance(controls, int):
-            return AuditPlan({int(times): int(count) for times, count in copies.items()}, controls)
+            planted = {int(times): int(count) for times, count in copies.items()}
+            return AuditPlan(planted, controls, _reported(run))
+    return None
+
+
+def _reported(run: Run) -> int | None:
+    """Return the number of canaries with a value of ``success_at_10`` in a run that withholds the best guesses."""
+    for result in run.tasks.values():
+        if "extracted" not in result.headline and (number := result.headline.get("n_success_at_10")) is not None:
+            return int(number)
     return None
 
 
@@ -131,13 +146,16 @@ def _tier_text(goal: AuditGoal, count: int) -> str:
     return f" in each tier ({count * len(tiers):,} in {len(tiers)} tiers of {', '.join(most)} and {last} copies)"
 
 
-def _tier(count: int, name: str) -> str:
+def _tier(count: int, name: str, rates: bool) -> str:
     if not count:
         return "no canary planted: nothing can be shown"
-    rate, bits = power.least_rate(count), power.least_exposure(count)
-    assert rate is not None
-    leak = f"an extraction rate of {percent(rate)} or more, a mean exposure of {number(bits)} bits or more"
-    return f"{count:,} {name}: {leak}"
+    rate = f"{_rate(count)}, " if rates else ""
+    return f"{count:,} {name}: {rate}a mean exposure of {number(power.least_exposure(count))} bits or more"
+
+
+def _rate(count: int) -> str:
+    rate = power.least_rate(count) if count else None
+    return "no extraction rate" if rate is None else f"an extraction rate of {percent(rate)} or more"
 
 
 def _controls(count: int) -> str:

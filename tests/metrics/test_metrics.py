@@ -74,6 +74,17 @@ def test_extraction_rates_come_with_their_intervals():
     assert (found["n_planted"], found["n_controls"]) == (3, 1)
 
 
+def test_a_success_rate_is_stated_with_the_canaries_that_have_a_result():
+    natural = [
+        coarsened(dataclasses.replace(FINDINGS[0], kind="natural", rank=None, extra={"ranked": ranked}))
+        for ranked in (10, 10, 3)
+    ]
+    assert table(extraction.METRICS, natural)["n_success_at_10"] == 2
+    assert table(extraction.METRICS, FINDINGS)["n_success_at_10"] == 3
+    named = {metric.name: metric for metric in extraction.METRICS}
+    assert named["success_at_10"].count == "n_success_at_10"
+
+
 def test_searches_alone_have_a_row_of_nodes():
     assert "nodes" not in table(extraction.METRICS, FINDINGS)
     planted, control = (finding(seen, extra={"nodes": nodes}) for seen, nodes in ((True, 7), (False, 900)))

@@ -63,6 +63,18 @@ def test_a_manifest_and_a_run_say_how_many_they_have(tmp_path: Path, leakage: Le
     assert "no controls: no AUC" in out
 
 
+@pytest.mark.parametrize(("count", "shown"), [(2, "an extraction rate of 55.3 % or more"), (0, "no extraction rate")])
+def test_a_run_on_natural_secrets_shows_rates_of_those_with_a_result(
+    tmp_path: Path, ran: Ran, count: int, shown: str
+) -> None:
+    tested = {"planted": 9, "controls": 9, "repetitions": {"1": 9}, "kinds": ["natural"]}
+    declared = {"canary_extraction": declaration("canary_extraction", tested=tested)}
+    values = {"success_at_10": 0.0, "n_success_at_10": count}
+    out, _ = ran("power", write(tmp_path, results({"canary_extraction": values}, declared=declared)))
+    assert "  9 planted once: a mean exposure of 3.24 bits or more\n" in out
+    assert f"  {count} with a value of success_at_10: {shown}\n" in out
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
