@@ -122,13 +122,14 @@ def by_rank(finding: Finding) -> ExposureRange | None:
     """Return the exposure at both ends of the interval or band of its rank.
 
     Both ends are the exposure itself for an exact rank, and for a lower bound or an extrapolation, which have a check
-    of their own.
+    of their own. A lower bound of a natural secret has both ends, as in the mean exposure.
     """
     bits, size = finding.exposure, finding.log2_size
     if bits is None:
         return None
     low, high = finding.rank_low, finding.rank_high
-    if low is None or high is None or finding.method == "lower_bound" or extrapolated(finding):
+    bound = finding.method == "lower_bound" and not finding.coarse
+    if low is None or high is None or bound or extrapolated(finding):
         return ExposureRange(bits, bits, bits)
     return ExposureRange(size - math.log2(high), size - math.log2(low), size)
 

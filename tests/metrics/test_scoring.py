@@ -1,6 +1,7 @@
 """Answers to values: what the harness' aggregation makes of them, and which columns, nulls and rows there are."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -53,6 +54,14 @@ def test_the_largest_exposure_has_the_ends_of_estimated_and_banded_ranks():
     assert ends(exact, replace(estimate, method="estimated")) == (7, 7, 8)
     low, value, high = ends(band)
     assert low < value < 8 < high == 10, "the rank of the band is 1 to 10, so its exposure may be all 10 bits"
+
+
+def test_the_largest_exposure_of_natural_secrets_with_bounds_alone_has_an_interval():
+    bound = replace(canary("n", 512, rank_low=1.0, rank_high=512.0), method="lower_bound", kind="natural")
+    found = score(CANARY_EXPOSURE, answered([coarsened(bound)]))["none"]
+    least = math.log2(1024 / 1000)
+    assert found["exposure_max"] == found["exposure_max_ci_low"] == pytest.approx(least)
+    assert found["exposure_max_ci_high"] == found["exposure_ci_high"] == 10
 
 
 def test_the_guess_decides_what_is_extracted():
