@@ -14,6 +14,9 @@ from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.search_tree import SearchTree, finite, mask_of, within
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
+QUARTILES = 1.349
+"""Distance between the quartiles of a normal distribution, in standard deviations."""
+
 
 @dataclass(frozen=True)
 class RankedSecret:
@@ -21,7 +24,8 @@ class RankedSecret:
 
     ``path`` has its tokens after the prefix. A filling of cost ``bound`` or less ranks before it; ties are included.
     Rounding may change the secret's cost by up to ``margin`` bits. ``spread`` is the standard deviation of the costs of
-    the tokens that may follow a node of its path, in bits: the root mean square over the nodes with a choice.
+    the tokens that may follow a node of its path, in bits, from their quartiles: the root mean square over the nodes
+    with a choice.
     """
 
     explorer: SearchTree
@@ -113,8 +117,8 @@ def _read_paths(forest: Forest, paths: Sequence[tuple[int, ...]]) -> list[_ReadP
         own = children.columns == columns[trees, depth]
         beside = forest.paths.goes_on(children.states) & ~own
         siblings.append((trees[beside], children.costs[beside]))
-        variances = _variances(trees, children.costs, len(paths))
-        squares, choices = squares + variances, choices + (variances > 0)
+        spreads, counts = _spreads(trees, children.costs, len(paths))
+        squares, choices = squares + spreads**2, choices + (counts > 1)
         is_last = lengths[trees] == depth + 1
         costs[trees[own & is_last]] = children.costs[own & is_last]
         going = children[own & ~is_last]
@@ -129,10 +133,18 @@ def _read_paths(forest: Forest, paths: Sequence[tuple[int, ...]]) -> list[_ReadP
     return [_ReadPath(levels, tree, *numbers) for tree, numbers in read]
 
 
-def _variances(trees: IntArray, costs: FloatArray, number: int) -> FloatArray:
-    """Return the variance of the finite costs in each tree, ``[number]``; 0 for a tree with fewer than two."""
-    finite_costs = np.isfinite(costs)
-    trees, costs = trees[finite_costs], costs[finite_costs]
-    counts = np.maximum(np.bincount(trees, minlength=number), 1)
-    costs = costs - (np.bincount(trees, costs, number) / counts)[trees]
-    return np.bincount(trees, costs**2, number) / counts
+def _spreads(trees: IntArray, costs: FloatArray, number: int) -> tuple[FloatArray, IntArray]:
+    """Return the standard deviation of the finite costs in each tree, estimated from their quartiles, ``[number]``, and
+    the number of these costs.
+
+    The variance itself would depend mostly on a few likely tokens, although the rank depends on all.
+    """
+    is_finite = np.isfinite(costs)
+    trees, costs = trees[is_finite], costs[is_finite]
+    counts = np.bincount(trees, minlength=number)
+    if not len(costs):
+        return np.zeros(number), counts
+    ordered, last = costs[np.lexsort((costs, trees))], np.maximum(counts - 1, 0)
+    first = np.minimum(counts.cumsum() - counts, len(costs) - 1)
+    ranges: FloatArray = ordered[first + last - last // 4] - ordered[first + last // 4]
+    return ranges / QUARTILES, counts

@@ -158,14 +158,26 @@ def test_bins_are_about_a_third_of_a_token_cost_wide(bound, spread, bins):
     assert bins_for(bound, spread) == bins
 
 
+def spread_of(target, canary):
+    explorer = SearchTree(target, canary.attack_space)
+    return SecretPath(explorer, explorer.path_of(canary.secret)).ranked().spread
+
+
 def test_the_spread_is_that_of_costs_beside_the_secrets_path():
     target = MadeUp("Markov", 6)
     canary, _ = Ranks(target).near(10, "c", np.random.default_rng(0))
-    explorer = SearchTree(target, canary.attack_space)
-    path = explorer.path_of(canary.secret)
-    variances = target._costs[np.arange(len(path)), [0, *path[:-1]]].var(axis=1)
-    secret = SecretPath(explorer, path).ranked()
-    assert secret.spread == pytest.approx(math.sqrt(variances.mean()), rel=1e-6)
+    path = list(map(int, "".join(canary.secret)))
+    costs = np.sort(target._costs[np.arange(len(path)), [0, *path[:-1]]], axis=1)
+    assert spread_of(target, canary) == pytest.approx(math.sqrt(np.mean(((costs[:, 7] - costs[:, 2]) / 1.349) ** 2)))
+
+
+def test_one_likely_token_does_not_change_the_spread_of_all_others():
+    target = MadeUp("Markov", 9)
+    target._costs = math.log2(10) + 0.1 * np.random.default_rng(0).standard_normal(target._costs.shape)
+    canary = Canary("c", "{digits:9}", tuple("314159265"))
+    usual = spread_of(target, canary)
+    target._costs[:, :, 7] = 0.01
+    assert spread_of(target, canary) == pytest.approx(usual, rel=0.5)
 
 
 def test_more_bins_save_rows_if_all_tokens_cost_nearly_the_same(monkeypatch):
