@@ -72,8 +72,10 @@ class Lookahead:
 
     @property
     def bins(self) -> int:
-        """The number of bins, of a forest the largest number of a tree. Costs above a tree's bound change nothing up to
-        it."""
+        """The number of bins; for a forest, the largest number among its trees.
+
+        Costs above a tree's bound do not change the expectations up to this bound.
+        """
         return int(self._bins.max())
 
     @classmethod

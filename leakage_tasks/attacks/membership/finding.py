@@ -42,6 +42,5 @@ class MembershipFinding(JsonRecord):
 
 
 def membership_finding_from_json(text: str) -> MembershipFinding:
-    """Read a finding from the text of ``to_json``. Raises ValueError if the text is not a
-    finding."""
+    """Read a finding from the text of ``to_json``. Raises ValueError if the text is not a finding."""
     return read_record(MembershipFinding, parse_json(text))

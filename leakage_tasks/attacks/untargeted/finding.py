@@ -72,8 +72,7 @@ class UntargetedFinding(JsonRecord):
 
 
 def untargeted_finding_from_json(text: str) -> UntargetedFinding:
-    """Read a finding from the text of ``to_json``. Raises ValueError if the text is not a
-    finding."""
+    """Read a finding from the text of ``to_json``. Raises ValueError if the text is not a finding."""
     data = parse_json(text)
     finding = read_record(UntargetedFinding, data)
     for name, hits in (("hits", finding.hits), ("control_hits", finding.control_hits)):

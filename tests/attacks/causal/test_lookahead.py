@@ -181,7 +181,7 @@ def test_one_likely_token_does_not_change_the_spread_of_all_others():
 
 
 def test_more_bins_save_rows_if_all_tokens_cost_nearly_the_same(monkeypatch):
-    """As of a model that knows of a secret only that digits follow."""
+    """The costs are like those of a model that only knows that digits follow."""
     target = MadeUp("Markov", 9)
     target._costs = math.log2(10) + 0.1 * np.random.default_rng(0).standard_normal(target._costs.shape)
     canaries = [Canary(str(n), "{digits:9}", tuple(f"{n * 7919**2 % 10**9:09d}")) for n in range(1, 13)]
