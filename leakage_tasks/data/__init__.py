@@ -33,7 +33,7 @@ _MAYBE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")
 
 def _expected() -> str:
     suffixes = sorted(f".{name}" for name, kind in FORMATS.items() if not kind.folder and not kind.pointer)
-    folders = [kind.folder for kind in FORMATS.values() if kind.folder]
+    folders = sorted(kind.folder for kind in FORMATS.values() if kind.folder)
     return f"{', '.join([*suffixes, *folders[:-1]])} or {folders[-1]} (files of lines may be compressed: .gz, .zst)"
 
 

@@ -129,9 +129,10 @@ class Completions:
             return self.numbers
         return self.numbers.take(np.arange(first - self.first, stop - self.first), axis=1, mode="clip")
 
-    def of(self, pools: slice) -> Completions:
-        """Return the numbers of some pools."""
-        return Completions(self.first, self.numbers[pools])
+    def of(self, pools: slice, bins: int) -> Completions:
+        """Return the numbers of some pools, up to this number of bins."""
+        first, stop = min(self.first, bins - 2), min(self.stop, bins)
+        return Completions(first, self.columns(first, stop)[pools])
 
     def at(self, pools: IntArray, positions: FloatArray) -> FloatArray:
         """Interpolate the numbers of some pools ``[m]`` linearly at fractional bins ``[m]``."""

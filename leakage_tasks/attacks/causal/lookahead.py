@@ -143,8 +143,9 @@ class Lookahead:
 
     def _expected_in(self, tree: int) -> dict[int, Completions]:
         """Return the expectations in a tree."""
-        pools = slice(tree * self._tokens, (tree + 1) * self._tokens)
-        return {kind: numbers.of(pools) for kind, numbers in self._expected.items() if self._records.known[kind][tree]}
+        pools, bins = slice(tree * self._tokens, (tree + 1) * self._tokens), int(self._bins[tree])
+        known = self._records.known
+        return {kind: numbers.of(pools, bins) for kind, numbers in self._expected.items() if known[kind][tree]}
 
     def teach(self, parts: Sequence[Self]) -> None:
         """Add what this lookahead of a forest has seen to the lookaheads of its trees."""

@@ -104,8 +104,9 @@ def test_shares_and_lookaheads_of_more_trees_than_are_estimated_together_are_tho
         assert draws.values == pytest.approx(alone.values, abs=1e-5)
         assert draws.reached_ends == alone.reached_ends
         children = tree.children(tree.root)
-        expected = alone.lookahead.expected(children, request.bounds[0])
-        assert draws.lookahead.expected(children, request.bounds[0]) == pytest.approx(expected, rel=1e-4)
+        for bound in request.bounds:
+            expected = alone.lookahead.expected(children, bound)
+            assert draws.lookahead.expected(children, bound) == pytest.approx(expected, rel=1e-4)
         (single,) = _learned_draws(Forest([tree]), [(again, alone.lookahead)])
         assert drawn.values == pytest.approx(single.values, abs=1e-5)
         assert drawn.seen.tolist() == single.seen.tolist()
