@@ -20,6 +20,7 @@ ALLOWED = {
     ("tests/tasks/suffix/test_task.py", "pickle.loads"): "answers of ours, there and back",
     ("tests/quick_start/sitecustomize.py", "pickle.loads"): "what another process of the tests found out",
     ("tests/test_safe_loading.py", "compile"): "compiled, never run",
+    ("tests/training/dp/test_private.py", "exec"): "an example of our own docs",
     ("tests/warm/server.py", "compile"): "a program that a test starts",
     ("tests/warm/server.py", "exec"): "a program that a test starts",
 }
