@@ -19,8 +19,8 @@ from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 FEWEST, MOST = 128, 1024
 """Numbers of bins for costs from 0 to the bound; between them are powers of 2."""
 IN_SPREAD = 3.0
-"""Number of bins in the standard deviation of a token's cost. With fewer, predictions are blurred, and draws vary more;
-more take time and no longer reduce the variance."""
+"""Least number of bins in the standard deviation of a token's cost, up to :data:`MOST` bins in all. With fewer,
+predictions are blurred, and draws vary more; more take time and no longer reduce the variance."""
 PAIR_BITS = 11
 PAIR = 1 << PAIR_BITS
 """Number of cells of a pair of pools: a power of 2, above :data:`MOST` bins and the bin after them."""

@@ -158,6 +158,34 @@ def test_bins_are_about_a_third_of_a_token_cost_wide(bound, spread, bins):
     assert bins_for(bound, spread) == bins
 
 
+def test_numbers_that_are_cut_to_fewer_bins_are_those_computed_with_fewer():
+    stream = np.random.default_rng(0)
+    steps = StepTable.of(Steps.of(stream.integers(0, 3, 200), stream.random(200) * 300), 3)
+    cut, own = ends_of(steps, MOST).of(slice(1, 3), BINS), ends_of(steps, BINS)
+    rows, positions = stream.integers(0, 2, 100), stream.random(100) * 400
+    assert cut.at(rows, positions) == pytest.approx(own.at(rows + 1, positions))
+
+
+def narrow(positions, stream):
+    return math.log2(10) + 0.2 * stream.standard_normal((positions, 10, 10))
+
+
+def test_intervals_hold_if_all_tokens_cost_nearly_the_same(monkeypatch):
+    """Random secrets, as of controls; the true ranks are counted by dynamic programming."""
+    monkeypatch.setitem(MODELS, "narrow", narrow)
+    target = MadeUp("narrow", 6)
+    ranks, stream = Ranks(target), np.random.default_rng(0)
+    true, found = [], []
+    for number in range(100):
+        canary, rank = ranks.random(str(number), stream)
+        true.append(rank)
+        found += run_attack("exposure", target, [canary], values={"method": "estimated"})
+    held = [one.rank_low <= rank <= one.rank_high for one, rank in zip(found, true, strict=True)]
+    ratios = np.array([one.rank for one in found]) / true
+    assert sum(held) >= 95
+    assert abs(ratios.mean() - 1) <= 3 * ratios.std() / 10
+
+
 def spread_of(target, canary):
     explorer = SearchTree(target, canary.attack_space)
     return SecretPath(explorer, explorer.path_of(canary.secret)).ranked().spread
