@@ -142,14 +142,16 @@ def _has_chances(finding: Finding) -> bool:
     return on_classifiers(finding) or inverted(finding)
 
 
-EXTRACTED = HEADLINE(
-    "extracted",
-    "share of canaries whose best guess is the secret",
-    chance="1/|R|",
-    direction="lower",
-    title="Extraction rate, pooled",
-    control="control_extracted",
-).rate(planted(extracted), reports_slots)
+EXTRACTED = with_count(
+    HEADLINE(
+        "extracted",
+        "share of canaries whose best guess is the secret",
+        chance="1/|R|",
+        direction="lower",
+        title="Extraction rate, pooled",
+        control="control_extracted",
+    ).rate(planted(extracted), reports_slots)
+)
 CONTROLS = MetricSpec("control_extracted", "share of controls extracted; a value above chance shows a fault").rate(
     controls(extracted), reports_slots
 )
@@ -173,6 +175,7 @@ METRICS: list[Metric] = [
         "1 − 1/|alphabet|",
         direction="higher",
         title="HDT",
+        count="n_extracted",
     ).average(planted(hamming_distance), reports_slots, between=(0, 1)),
     *MetricSpec(
         "extracted_unfinished",
@@ -206,6 +209,7 @@ METRICS: list[Metric] = [
         direction="lower",
         title="Drawn",
         control="control_drawn",
+        count="n_extracted",
     ).rate(planted(drawn), was_drawn),
     MetricSpec(
         "control_drawn",

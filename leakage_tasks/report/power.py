@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries.canary import AUXILIARY_KINDS
 from leakage_tasks.canaries.manifest import read_manifest
 from leakage_tasks.core.errors import OptionError
@@ -40,10 +41,11 @@ class AuditGoal:
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """The number of canaries by number of copies, and the number of controls."""
+    """The number of canaries by number of copies, the number of controls, and the number of natural secrets."""
 
     planted: Mapping[int, int]
     controls: int
+    natural: int = 0
     reported: int | None = None
     """The number of canaries with a value of ``success_at_10``, if a run withholds the others' as well as the best
     guesses; None if extraction is known for all planted canaries."""
@@ -55,11 +57,14 @@ def required_sizes(goal: AuditGoal) -> list[str]:
 
 
 def detectable_effects(plan: AuditPlan) -> list[str]:
-    """List the smallest effects that a plan can show, one line per tier and one for the controls."""
+    """List the smallest effects that a plan can show, one line per tier, for natural secrets and for the controls."""
     rates = plan.reported is None
     lines = [_tier(number, planted_words(copies), rates) for copies, number in sorted(plan.planted.items()) if number]
-    if len(lines) != 1:
+    if len(lines) > 1 or not (lines or plan.natural):
         lines.append(_tier(sum(plan.planted.values()), "planted in all", rates))
+    if plan.natural:
+        # Findings never state if the best guess is a natural secret.
+        lines.append(_tier(plan.natural, "natural secrets", rates=False))
     if plan.reported is not None:
         lines.append(f"{plan.reported:,} with a value of success_at_10: {_rate(plan.reported)}")
     return [*lines, _controls(plan.controls)]
@@ -68,10 +73,12 @@ def detectable_effects(plan: AuditPlan) -> list[str]:
 def plan_of_run(run: Run) -> AuditPlan | None:
     """Return the plan from a run's results file, or None if it states no numbers of canaries and controls."""
     for _, result in sorted(run.tasks.items()):
-        copies, controls = result.tested.get("repetitions"), result.tested.get("controls")
-        if isinstance(copies, Mapping) and isinstance(controls, int):
-            planted = {int(times): int(count) for times, count in copies.items()}
-            return AuditPlan(planted, controls, _reported(run))
+        copies, controls, total = (result.tested.get(name) for name in ("repetitions", "controls", "planted"))
+        if isinstance(copies, Mapping) and isinstance(controls, int) and isinstance(total, int):
+            # Earlier versions wrote copies of natural secrets, too.
+            tiers = {} if result.tested.get("kinds") == [NATURAL] else copies
+            planted = {int(times): int(count) for times, count in tiers.items()}
+            return AuditPlan(planted, controls, max(0, total - sum(planted.values())), _reported(run))
     return None
 
 
@@ -86,8 +93,9 @@ def _reported(run: Run) -> int | None:
 def plan_of_manifest(path: Path) -> AuditPlan:
     """Return the plan of a manifest without its supporting canaries. Raises ManifestError."""
     attacked = [canary for canary in read_manifest(path) if canary.kind not in AUXILIARY_KINDS]
-    planted = Counter(canary.repetitions for canary in attacked if canary.planted)
-    return AuditPlan(planted, len(attacked) - planted.total())
+    planted = [canary for canary in attacked if canary.planted]
+    copies = Counter(canary.repetitions for canary in planted if canary.kind != NATURAL)
+    return AuditPlan(copies, len(attacked) - len(planted), len(planted) - copies.total())
 
 
 def _for_rate(goal: AuditGoal) -> Iterator[str]:

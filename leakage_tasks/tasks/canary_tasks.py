@@ -226,11 +226,16 @@ class CanaryTask(LocalTask):
         return {"canaries": self._manifest, **attack, **chosen, **self._known, **spoken, **context, **chat}
 
     def tested(self) -> dict[str, Any]:
-        """Return the number of canaries by kind and repetition count, and the sizes of their spaces."""
+        """Return the number of canaries by kind and repetition count, and the sizes of their spaces.
+
+        Numbers of copies of natural secrets are left out: they may identify a secret.
+        """
         ids = {doc["id"] for doc in self.used}
         there = [canary for canary in self._canaries if canary.id in ids]
         planted = [canary for canary in there if canary.planted]
-        repetitions = Counter(canary.repetitions + self._near[canary.id] for canary in planted)
+        repetitions = Counter(
+            canary.repetitions + self._near[canary.id] for canary in planted if canary.kind != "natural"
+        )
         bits = [math.log2(canary.space.size) for canary in there]
         planting = self._planting or self._proven()
         shares = planting.shares if len(there) == len(self._canaries) else {}

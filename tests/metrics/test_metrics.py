@@ -85,6 +85,14 @@ def test_a_success_rate_is_stated_with_the_canaries_that_have_a_result():
     assert named["success_at_10"].count == "n_success_at_10"
 
 
+def test_pooled_extraction_is_stated_without_natural_secrets():
+    natural = coarsened(dataclasses.replace(FINDINGS[0], kind="natural", extra={"ranked": 10}))
+    rows = {each.name: each for each in extraction.METRICS}
+    counts = [rows[name].value(each) for name in (rows["extracted"].count, rows["hdt"].count) for each in FINDINGS[:2]]
+    assert counts == [1.0] * 4
+    assert {rows[rows[name].count].value(natural) for name in ("extracted", "hdt", "drawn")} == {None}
+
+
 def test_searches_alone_have_a_row_of_nodes():
     assert "nodes" not in table(extraction.METRICS, FINDINGS)
     planted, control = (finding(seen, extra={"nodes": nodes}) for seen, nodes in ((True, 7), (False, 900)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -71,8 +72,19 @@ def test_a_run_on_natural_secrets_shows_rates_of_those_with_a_result(
     declared = {"canary_extraction": declaration("canary_extraction", tested=tested)}
     values = {"success_at_10": 0.0, "n_success_at_10": count}
     out, _ = ran("power", write(tmp_path, results({"canary_extraction": values}, declared=declared)))
-    assert "  9 planted once: a mean exposure of 3.24 bits or more\n" in out
+    assert "  9 natural secrets: a mean exposure of 3.24 bits or more\n" in out
+    assert "planted once" not in out
     assert f"  {count} with a value of success_at_10: {shown}\n" in out
+
+
+def test_natural_secrets_of_a_manifest_and_a_run_are_not_planted(tmp_path: Path, ran: Ran) -> None:
+    manifest = tmp_path / "c.jsonl"
+    made = make_canaries("{unique} {digits:4}", 5, supporting=0, controls=0)
+    write_manifest([*made[:3], *(dataclasses.replace(each, kind="natural") for each in made[3:])], manifest)
+    tested = {"planted": 5, "controls": 0, "repetitions": {"1": 3}, "kinds": ["natural", "random"]}
+    declared = {"canary_exposure": declaration("canary_exposure", tested=tested)}
+    out, _ = ran("power", manifest, write(tmp_path, results({"canary_exposure": {"exposure": 0.0}}, declared=declared)))
+    assert out.count("  3 planted once: ") == out.count("  2 natural secrets: a mean exposure of ") == 2
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from leakage_tasks.report.compare.documents import (
     ALL_TEXTS,
     COMPARED,
     IN_ALL,
+    NATURAL_SECRETS,
     NON_MEMBERS,
     RUNS_OF_CONTROLS,
     Document,
@@ -124,24 +125,25 @@ def compare(before: Run, after: Run) -> Comparison:
 
 
 def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
-    """Yield one change per group, the fewest copies first, then all planted canaries together, then the controls."""
+    """Yield one change per group: the fewest copies first, all planted canaries together, natural secrets, controls."""
     groups: dict[str, list[Document]] = {}
     for document in documents:
         groups.setdefault(document.group, []).append(document)
     controls = COMPARED[task].controls
-    never = groups.pop(controls, [])
+    unplanted = {group: groups.pop(group, []) for group in (NATURAL_SECRETS, controls)}
     for group in sorted(groups, key=lambda group: (group != UNTARGETED_PROMPTS, copies_in(group))):
         yield _change(task, group, groups[group])
     if len(groups) > 1:
-        yield _change(task, COMPARED[task].together, [document for document in documents if document.group != controls])
-    if never:
-        yield _change(task, controls, never)
+        yield _change(task, COMPARED[task].together, [document for document in documents if document.group in groups])
+    for group, listed in unplanted.items():
+        if listed:
+            yield _change(task, group, listed)
 
 
 def copies_in(group: str) -> float:
-    """Return a group's number of copies, parsed from its name; infinity for controls."""
+    """Return a group's number of copies, parsed from its name; infinity for canaries that were not planted."""
     digits = "".join(letter for letter in group if letter.isdigit())
-    return float("inf") if group == NEVER else int(digits or 1)
+    return float("inf") if group in (NATURAL_SECRETS, NEVER) else int(digits or 1)
 
 
 def _change(task: str, group: str, documents: Sequence[Document]) -> Change:
@@ -166,8 +168,8 @@ def as_text(comparison: Comparison) -> str:
 
 
 def verdicts(changes: Sequence[Change]) -> Iterator[str]:
-    """Yield the verdicts on the lowest number of copies, on all planted canaries, and on the controls."""
-    judged = (IN_ALL, ALL_TEXTS, *_CAUSES)
+    """Yield the verdicts on the lowest number of copies, all planted canaries, natural secrets and controls."""
+    judged = (IN_ALL, ALL_TEXTS, NATURAL_SECRETS, *_CAUSES)
     for change in [*changes[:1], *(change for change in changes[1:] if change.group in judged)]:
         difference = change.difference
         if difference.p > 1 - LEVEL:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.contamination.finding import OrderFinding, contamination_finding_from_json
 from leakage_tasks.attacks.finding import EXTRAPOLATED
 from leakage_tasks.attacks.membership.finding import membership_finding_from_json
@@ -15,7 +16,7 @@ from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.metrics.suffix_values import recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.load.answers import read_answers
-from leakage_tasks.report.load.findings import CONTROL, EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS, Details
+from leakage_tasks.report.load.findings import CONTROL, EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS, CanaryDetail, Details
 from leakage_tasks.report.load.format import NEVER
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.texts import TEXTS, read_texts
@@ -27,6 +28,8 @@ IN_ALL, ALL_TEXTS, PAIRS, DOCUMENTS, SHARDS, MEMBERS = (
     *("planted, all", "texts, all", "pairs", "documents"),
     *("shards", "members"),
 )
+NATURAL_SECRETS = "natural secrets"
+"""Group of secrets that were not planted; the auditor does not choose the number of their copies."""
 RUNS_OF_CONTROLS = "runs of controls"
 """Group of texts that are searched for runs of the controls in place of the corpus."""
 NON_MEMBERS = "non-members"
@@ -99,18 +102,23 @@ def _one(name: str, group: str, value: float, bound: bool = False) -> Document:
     return Document(name, group, value, value, bound)
 
 
+def _group(canary: CanaryDetail) -> str:
+    if not canary.planted:
+        return NEVER
+    return NATURAL_SECRETS if canary.kind == NATURAL else planted_words(canary.repetitions)
+
+
 def _exposures(run: Run, details: Details) -> Iterator[Document]:
     for canary in details.canaries:
         if canary.bits is not None:
             unsure = canary.exposure is not None and canary.exposure.method in UNSURE
-            yield _one(canary.id, planted_words(canary.repetitions) if canary.planted else NEVER, canary.bits, unsure)
+            yield _one(canary.id, _group(canary), canary.bits, unsure)
 
 
 def _extracted(run: Run, details: Details) -> Iterator[Document]:
     for canary in details.canaries:
         if canary.extracted is not None:
-            group = planted_words(canary.repetitions) if canary.planted else NEVER
-            yield _one(canary.id, group, float(canary.extracted))
+            yield _one(canary.id, _group(canary), float(canary.extracted))
 
 
 def _suffixes(run: Run, details: Details) -> Iterator[Document]:
