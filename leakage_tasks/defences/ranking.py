@@ -108,7 +108,9 @@ def rank_samples(
     samples = distinct(texts, near) if samples is None else samples
     for split in range(repeats):
         halves = _halves(samples, random.Random(f"halves:{seed}:{split}"))
-        costs = [_costs(samples, half, texts, fit, 2 * (seed + split) + index) for index, half in enumerate(halves)]
+        # torch accepts seeds below 2^64; halves differ beyond them.
+        seeds = [(2 * (seed + split) + index) % (1 << 64) for index in range(2)]
+        costs = [_costs(samples, half, texts, fit, fit_seed) for half, fit_seed in zip(halves, seeds, strict=True)]
         for number, sample in enumerate(samples):
             seen, unseen = costs if number in halves[0] else reversed(costs)
             sample.seen.append(float(seen[number]))

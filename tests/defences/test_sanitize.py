@@ -52,6 +52,13 @@ def test_by_sample_a_long_text_comes_first_by_character_a_short_one():
     assert rank_samples(texts, fit, by="sample")[0].text == "a long, long text"
 
 
+def test_a_seed_of_any_size_trains_models():
+    fit = Known({})
+    rank_samples(list("abcdefgh"), fit, seed=10**30)
+    first, second = (seed for _, seed in fit.calls)
+    assert 0 <= first < second < 1 << 64
+
+
 @given(st.lists(st.sampled_from("abcdefgh "), min_size=2, max_size=40), st.integers(0, 99), st.integers(1, 3))
 def test_each_split_deals_all_rows_into_two_halves_equal_texts_together(texts, seed, repeats):
     texts += ["x", "y"]

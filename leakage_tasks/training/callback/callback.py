@@ -162,14 +162,18 @@ class ExposureCallback(TrainerCallback):
         self._target = live_target(kwargs["model"], processing)
         self._watched = in_chat(self.manifest, self.canaries, self._target.tokenizer, self.context, self.chat)
         self._pace = TimeShare(self.share)
-        metrics = self._measure_baseline()
+        # A run resumed from a checkpoint already has measurements in its log history.
+        latest = next((entry for entry in reversed(state.log_history) if SKIPPED in entry), None)
+        metrics = self._measure_baseline(resumed=latest is not None)
         if self._trainer is not None and self.preflight != 0:
             check_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
         self._measured = state.global_step
-        if metrics and not any(
-            entry.get("step") == state.global_step and SKIPPED in entry for entry in state.log_history
-        ):
-            # A run resumed from a checkpoint already has this measurement in its log history.
+        if latest is not None:
+            # Negative numbers, because the steps of points skipped before the checkpoint are unknown.
+            self._skipped = set(
+                range(self._points(latest) - self._points({"epoch": state.epoch, "step": state.global_step}), 0)
+            )
+        elif metrics:
             self._log(metrics, state, control)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -241,11 +245,18 @@ class ExposureCallback(TrainerCallback):
         self._log(metrics, state, control)
         self._warn_of_cost()
 
-    def _measure_baseline(self) -> dict[str, float] | None:
-        """Measure the model before its first step, with few sequences; only check the canaries if ``baseline`` is 0."""
+    def _points(self, entry: Mapping[str, float]) -> int:
+        """Return the number of points that were due up to an entry of the log history."""
+        return int(entry["epoch"]) if self.every == "epoch" else int(entry["step"]) // self.every
+
+    def _measure_baseline(self, resumed: bool) -> dict[str, float] | None:
+        """Measure the model before its first step, with few sequences.
+
+        Only check the canaries if ``baseline`` is 0 or if training is resumed.
+        """
         assert self._target is not None
         context, canaries = self._watched
-        if not self.baseline:
+        if resumed or not self.baseline:
             settings = AttackSettings("exposure", budget=self.budget, seed=self.seed, context=context)
             chosen_attacks(settings, self._target, canaries)
             return None

@@ -302,6 +302,19 @@ def test_training_again_watches_again(tmp_path):
     assert [entry["step"] for entry in looks(trainer)] == [0, 4, 8]
 
 
+@pytest.mark.parametrize(("every", "saved", "skipped"), [(1, 3, 7), ("epoch", 4, 1)])
+@pytest.mark.usefixtures("quick")
+def test_a_resumed_run_logs_no_second_baseline_and_counts_points_skipped_before(
+    tmp_path, monkeypatch, every, saved, skipped
+):
+    monkeypatch.setattr(TimeShare, "affords", lambda self: False)
+    watched(tmp_path, watch={"every": every}, save_strategy="steps", save_steps=saved)
+    trainer = trainer_of(tmp_path, model())
+    ExposureCallback(manifest(tmp_path), every=every).attach(trainer)
+    trainer.train(resume_from_checkpoint=str(tmp_path / "run" / f"checkpoint-{saved}"))
+    assert [(entry["step"], entry["leakage/skipped"]) for entry in looks(trainer)] == [(0, 0), (8, skipped)]
+
+
 # -- that nothing else changes ---------------------------------------------------------------------------------------
 
 
