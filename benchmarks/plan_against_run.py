@@ -22,7 +22,7 @@ import torch
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.planning.estimate import QUANTITIES, KindPlan
 from leakage_tasks.planning.pilot import attack_together
-from leakage_tasks.planning.plan import Planner, kind_of
+from leakage_tasks.planning.plan import Planner, kind_of, planned_tasks
 from leakage_tasks.selftest.run import load_model
 from leakage_tasks.stats.totals import Stratum, total_range
 from tests.encoders import save_base
@@ -126,8 +126,8 @@ def measured(name: str, folder: Path) -> list[dict[str, Any]]:
     write_manifest(canaries, manifest)
     lm = load_model(**_named(make(folder / "model", canaries)), batch_size="32", device="cpu")
     rows = []
-    for task in TASKS:
-        planner = Planner(lm, task, str(manifest), {"budget": BUDGET}, PILOT)
+    for planned in planned_tasks(TASKS, str(manifest), {"budget": BUDGET}):
+        task, planner = planned.task_name, Planner(lm, planned, PILOT)
         for kind in planner.kinds():
             own_canaries = [request.canary for _, request in planner.pairs if kind_of(request.canary) == kind.kind]
             attempt = attack_together(own_canaries, planner.attacked, planner.modules, 1)

@@ -34,7 +34,7 @@ from benchmarks.peaks import held
 from benchmarks.plan_against_run import TASKS, canaries_for
 from leakage_tasks.canaries import write_manifest
 from leakage_tasks.core.sizes import size_words
-from leakage_tasks.planning.plan import Planner
+from leakage_tasks.planning.plan import Planner, planned_tasks
 from leakage_tasks.selftest.run import load_model
 from tests.oracles import letters, wordpiece
 
@@ -125,7 +125,8 @@ def planned_and_grown(name: str, task: str, folder: Path) -> tuple[int, int, int
     """Return the bytes of a forward pass and of states in the plan, and the growth of the process in the run."""
     *_, kind, more = MODELS[name]
     lm = load_model(kind, f"pretrained={folder}{more}", device="cpu")
-    planner = Planner(lm, task, str(folder / "canaries.jsonl"), {"budget": BUDGET}, 0)
+    (planned,) = planned_tasks([task], str(folder / "canaries.jsonl"), {"budget": BUDGET})
+    planner = Planner(lm, planned, 0)
     predicted, canaries = planner.memory(), [request.canary for _, request in planner.pairs]
     planner.attacked(canaries[:1])
     before = held("VmRSS")

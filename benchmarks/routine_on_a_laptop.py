@@ -33,7 +33,7 @@ from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.canaries.profiles import ROUTINE, profile_of
 from leakage_tasks.planning.estimate import Plan
 from leakage_tasks.planning.meter import metered, modules_of
-from leakage_tasks.planning.plan import make_plan
+from leakage_tasks.planning.plan import make_plan, planned_tasks
 from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.selftest.run import load_model
 
@@ -111,7 +111,7 @@ def main() -> None:
 def _plan(lm: Any, manifest: Path, metadata: dict[str, Any], seconds: float) -> Plan | None:
     if not seconds:
         return None
-    return make_plan(lm, str(manifest), TASKS, metadata, PILOT, PilotWatch(seconds))
+    return make_plan(lm, planned_tasks(TASKS, str(manifest), metadata), PILOT, PilotWatch(seconds))
 
 
 if __name__ == "__main__":

@@ -57,10 +57,9 @@ def plan_command(
 
     The table also has forward passes and tokens, for each task, attack and kind of canary.
     """
-    from leakage_tasks.canaries.manifest import read_manifest
     from leakage_tasks.core.atomic import check_place
     from leakage_tasks.planning.pilot import check_number
-    from leakage_tasks.planning.plan import make_plan
+    from leakage_tasks.planning.plan import make_plan, planned_tasks
     from leakage_tasks.planning.report import row_text, table, write_report
     from leakage_tasks.planning.watch import PilotWatch
     from leakage_tasks.selftest.run import load_model
@@ -72,12 +71,12 @@ def plan_command(
         check_place(output)
     names = [name.strip() for name in tasks.split(",") if name.strip()]
     chat = {"apply_chat_template": apply_chat_template, "system_instruction": system_instruction}
-    # A large model takes minutes to load, so a wrong manifest is reported first.
-    read_manifest(manifest)
+    # A large model takes minutes to load, so wrong options and manifests are reported first.
+    planned = planned_tasks(names, str(manifest), options, chat)
     lm = load_model(model, model_args, batch_size, max_batch_size, device, "plan")
     # Hides the harness' progress bars, one for each request.
     with redirect_stderr(io.StringIO()):
-        plan = make_plan(lm, str(manifest), names, options, pilot, watch, chat)
+        plan = make_plan(lm, planned, pilot, watch)
     print(table(plan))
     if output is not None:
         arguments = {"model": model, "model_args": model_args, "batch_size": batch_size, "device": device}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,15 +39,12 @@ def preflight_command(
     For each canary the table has the copies planted, found whole, cut by truncation or packing, and in the loss. Exit
     code 1 if an audit would mean little: a canary is absent from the training data, or its secret is not in the loss.
     """
-    from leakage_tasks.canaries.manifest import read_manifest
     from leakage_tasks.core.atomic import check_place
     from leakage_tasks.training.preflight import preflight
 
     if output is not None:
         check_place(output)
-    # A trainer may load a large model, so a wrong manifest is reported first.
-    read_manifest(manifest)
-    report = preflight(_load_trainer(trainer), manifest, rows=rows, seed=seed)
+    report = preflight(partial(_load_trainer, trainer), manifest, rows=rows, seed=seed)
     for line in report.lines():
         print(line)
     if output is not None:

@@ -104,7 +104,7 @@ def rank_samples(
     Raises:
         OptionError: Fewer than two distinct texts, or an invalid option.
     """
-    check_options(repeats, by, near)
+    check_options(by, near, repeats=repeats)
     samples = distinct(texts, near) if samples is None else samples
     for split in range(repeats):
         halves = _halves(samples, random.Random(f"halves:{seed}:{split}"))
@@ -118,12 +118,13 @@ def rank_samples(
     return sorted(samples, key=lambda sample: (-sample.score(by), sample.rows))
 
 
-def check_options(repeats: int, by: str, near: float | None = None) -> None:
-    """Raise OptionError for an invalid option."""
+def check_options(by: str, near: float | None = None, **sizes: int) -> None:
+    """Raise OptionError for an invalid option; ``sizes`` are numbers of 1 or more."""
     if near is not None:
         check_similarity(near)
-    if repeats < 1:
-        raise OptionError(f"repeats is {repeats}: give 1 or more")
+    for name, size in sizes.items():
+        if size < 1:
+            raise OptionError(f"{name} is {size}: give 1 or more")
     if by not in BY:
         raise OptionError(f"by is {by!r}: give {' or '.join(BY)}")
 

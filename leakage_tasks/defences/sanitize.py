@@ -104,7 +104,7 @@ def sanitize(
         LeakageError: A file cannot be read or written or changed while it was read, or an option is invalid. No file
             is left behind.
     """
-    check_options(repeats, by, near)
+    check_options(by, near, drop=drop, repeats=repeats, epochs=epochs, batch_size=batch_size)
     if reveal and report is None:
         raise OptionError("--reveal shows the texts in a report: give --report FILE too, or leave --reveal out")
     wanted = Columns(text_column, None, split)

@@ -93,11 +93,10 @@ def sanitize_shards(
     Raises:
         LeakageError: A file cannot be read or written or changed while it was read, or an option is invalid.
     """
-    check_options(options.repeats, options.by, options.near)
+    sizes = {name: getattr(options, name) for name in ("drop", "repeats", "epochs", "batch_size")}
+    check_options(options.by, options.near, **sizes)
     output = named(output)
     _check(shards, output)
-    if options.drop < 1:
-        raise OptionError(f"drop is {options.drop}: give 1 or more")
     state = parts_folder(state_of(output))
     tasks = [(shards.path(name).absolute(), state / f"{name}.ranks.json") for name in shards.names]
     make_folders(output, shards.names, shards.root)

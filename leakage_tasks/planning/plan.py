@@ -26,71 +26,72 @@ from leakage_tasks.stats.totals import Stratum
 from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.targets.scheduler import OnRows
 from leakage_tasks.tasks.attack_handler import attack_settings, prepared
-from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
+from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction, CanaryTask
 
-TASKS = {"canary_exposure": CanaryExposure, "canary_extraction": CanaryExtraction}
+TASKS: Mapping[str, type[CanaryTask]] = {"canary_exposure": CanaryExposure, "canary_extraction": CanaryExtraction}
 SPREAD = 16
 """Maximum number of canaries per kind whose spaces are analysed for the limits."""
 NATURAL = "natural"
 
 
-def make_plan(
-    lm: Any,
-    manifest: str,
-    tasks: Sequence[str],
-    metadata: Mapping[str, Any],
-    pilot: int,
-    watch: PilotWatch | None = None,
-    chat: Mapping[str, Any] | None = None,
-) -> Plan:
+def planned_tasks(
+    names: Sequence[str], manifest: str, metadata: Mapping[str, Any], chat: Mapping[str, Any] | None = None
+) -> list[CanaryTask]:
+    """Return the tasks of a plan. This reads the manifest and checks all options that need no model.
+
+    Args:
+        names: Names in :data:`TASKS`.
+        manifest: Path of the canaries' manifest.
+        metadata: The values of ``--metadata``.
+        chat: The harness' ``apply_chat_template`` and ``system_instruction``.
+
+    Raises:
+        OptionError: If a task is unknown.
+        LeakageError: If a task cannot run with this manifest or metadata.
+    """
+    for name in names:
+        if name not in TASKS:
+            raise OptionError(f"--tasks {name}: leakage plan knows {' and '.join(TASKS)}: use one of them, or both")
+    if not names:
+        raise OptionError(f"--tasks is empty: give {' or '.join(TASKS)}")
+    given = {**metadata, "canaries": manifest}
+    tasks = [TASKS[name]({"task": name, "metadata": given}) for name in dict.fromkeys(names)]
+    for task in tasks:
+        task.take_chat(chat or {})
+    return tasks
+
+
+def make_plan(lm: Any, tasks: Sequence[CanaryTask], pilot: int, watch: PilotWatch | None = None) -> Plan:
     """Plan a run of ``tasks`` on a harness model.
 
     Args:
         lm: The harness model.
-        manifest: Path of the canaries' manifest.
-        tasks: Names in :data:`TASKS`.
-        metadata: The values of ``--metadata``.
+        tasks: The result of :func:`planned_tasks`.
         pilot: Number of canaries of each kind to attack for the plan; 0 for no pilot.
         watch: The pilot's time limit and progress bar; by default the usual limit without a bar.
-        chat: The harness' ``apply_chat_template`` and ``system_instruction``.
 
     Raises:
-        OptionError: If a task is unknown or the pilot too small.
-        LeakageError: If a task cannot run with this manifest, model or metadata.
+        OptionError: If the pilot is too small.
+        LeakageError: If a task cannot run with this model.
     """
     check_number(pilot)
-    for task in tasks:
-        if task not in TASKS:
-            raise OptionError(f"--tasks {task}: leakage plan knows {' and '.join(TASKS)}: use one of them, or both")
-    if not tasks:
-        raise OptionError(f"--tasks is empty: give {' or '.join(TASKS)}")
-    names, kinds = dict.fromkeys(tasks), {}
+    kinds: dict[str, list[KindPlan]] = {}
     memory, spent, watch = Memory(0, 0, 0), 0.0, watch or PilotWatch()
     # Extraction usually reads fewer rows and leaves the rest of its time to exposure.
-    for index, task in enumerate(sorted(names, reverse=True)):
-        watch.say(f"{task}: verifying fast scoring and timing forward passes")
-        planner = Planner(lm, task, manifest, metadata, pilot, chat)
-        kinds[task] = planner.kinds(watch, len(names) - index)
+    for index, task in enumerate(sorted(tasks, key=lambda task: task.task_name, reverse=True)):
+        watch.say(f"{task.task_name}: verifying fast scoring and timing forward passes")
+        planner = Planner(lm, task, pilot)
+        kinds[task.task_name] = planner.kinds(watch, len(tasks) - index)
         memory, spent = memory.larger(planner.memory()), spent + planner.spent
-    return Plan([kind for task in names for kind in kinds[task]], memory, spent)
+    return Plan([kind for task in tasks for kind in kinds[task.task_name]], memory, spent)
 
 
 class Planner:
     """The planner of one task on one model."""
 
-    def __init__(
-        self,
-        lm: Any,
-        task: str,
-        manifest: str,
-        metadata: Mapping[str, Any],
-        pilot: int,
-        chat: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.lm, self.task, self.pilot = lm, task, pilot
-        made = TASKS[task]({"task": task, "metadata": {**metadata, "canaries": manifest}})
-        made.take_chat(chat or {})
-        self.task_settings, canaries, self.target = prepared(lm, made.task_settings, made.test_docs())
+    def __init__(self, lm: Any, task: CanaryTask, pilot: int) -> None:
+        self.lm, self.task, self.pilot = lm, task.task_name, pilot
+        self.task_settings, canaries, self.target = prepared(lm, task.task_settings, task.test_docs())
         self.settings = attack_settings(self.task_settings)
         self.pairs = chosen_attacks(self.settings, self.target, canaries)
         self.modules = modules_of(lm)

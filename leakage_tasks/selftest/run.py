@@ -47,7 +47,8 @@ def load_model(
         command: The command's name for messages.
 
     Raises:
-        OptionError: If the harness does not know the name, or if several processes run.
+        OptionError: If the harness does not know the name, if a model needs arguments and has none, or if several
+            processes run.
         TargetError: If the model cannot be loaded.
     """
     plugin.install(f"leakage {command}")
@@ -65,6 +66,11 @@ def load_model(
     except LeakageError:
         raise
     except Exception as error:
+        if not arguments:
+            raise OptionError(
+                f"--model_args is missing: give the arguments of the {name} model, such as --model_args "
+                "pretrained=./model"
+            ) from None
         why = first_line(error)[:200]
         raise TargetError(
             f"--model_args {arguments}: cannot load a {name} model from these arguments ({why}): correct them"

@@ -43,7 +43,7 @@ LEAST = {"canaries": 10, "samples": 10, "budget": 100}
 
 @dataclass(frozen=True)
 class SelfTestSettings:
-    """The user's choices for the self-test. Raises OptionError for a number that is too small."""
+    """The user's choices for the self-test. Raises OptionError or SpaceError for a choice that no model can use."""
 
     template: str | None = None
     """Text of the canaries with slots; None for the built-in text."""
@@ -64,6 +64,10 @@ class SelfTestSettings:
                 raise OptionError(
                     f"--{name} is {getattr(self, name)}: give {least} or more, fewer cannot detect a fault"
                 )
+        if self.seed < 0:
+            raise OptionError(f"--seed is {self.seed}: give 0 or more")
+        if self.template is not None:
+            fresh_canaries(self.template, 1, self.seed, self.source)
 
 
 @dataclass(frozen=True)

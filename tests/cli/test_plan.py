@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.canaries import make_canaries, write_manifest
+from leakage_tasks.canaries import Canary, make_canaries, read_manifest, write_manifest
+from leakage_tasks.canaries import manifest as manifests
+from leakage_tasks.tasks import canary_tasks
 from tests.conftest import Leakage, Ran, Refused
 from tests.oracles import letters, tiny_gpt2
 
@@ -44,6 +46,7 @@ def test_a_table_and_the_same_as_json(leakage: Leakage, tmp_path: Path, manifest
     [
         (("--pilot", 2), "--pilot is 2: give 3 or more canaries of each kind, or 0 for no pilot"),
         (("--metadata", "[1]"), "--metadata [1]: expected a JSON object, such as"),
+        ((), "--model_args is missing: give the arguments of the hf model, such as --model_args pretrained=./model"),
         (("--model", "nonsense"), "--model nonsense: the harness knows no such model"),
         (("--model_args", "pretrained=/nowhere"), "--model_args pretrained=/nowhere: cannot load a hf model from"),
     ],
@@ -62,14 +65,33 @@ def test_a_missing_manifest_is_reported_before_a_model_is_loaded(leakage: Leakag
     )
 
 
-def test_a_task_that_it_does_not_know(leakage: Leakage, tmp_path: Path, manifest: Path) -> None:
-    tiny_gpt2(letters()).save_pretrained(tmp_path / "mine")
-    letters().save_pretrained(tmp_path / "mine")
-    options = ("--model_args", f"pretrained={tmp_path / 'mine'}", "--device", "cpu")
-    for tasks, message in (("arc_easy", "--tasks arc_easy: leakage plan knows"), (",", "--tasks is empty: give")):
-        code, _, err = leakage("plan", manifest, *options, "--tasks", tasks)
-        assert code == 2
-        assert message in err
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--tasks", "arc_easy"), "--tasks arc_easy: leakage plan knows"),
+        (("--tasks", ","), "--tasks is empty: give"),
+        (("--metadata", "budget=0"), "budget=0"),
+    ],
+)
+def test_wrong_options_are_reported_before_a_model_is_loaded(
+    leakage: Leakage, manifest: Path, options: tuple[str, str], message: str
+) -> None:
+    code, _, err = leakage("plan", manifest, "--device", "cpu", "--model_args", "pretrained=/nowhere", *options)
+    assert code == 2
+    assert message in err
+
+
+def test_the_manifest_is_read_once(leakage: Leakage, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(path: str) -> list[Canary]:
+        read.append(str(path))
+        return read_manifest(path)
+
+    for module in (manifests, canary_tasks):
+        monkeypatch.setattr(module, "read_manifest", counted)
+    leakage("plan", manifest, "--model", "nonsense", "--tasks", "canary_exposure")
+    assert read == [str(manifest)]
 
 
 CHATML = (

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.canaries import write_manifest
+from leakage_tasks.canaries import Canary, read_manifest, write_manifest
+from leakage_tasks.canaries import manifest as manifests
+from leakage_tasks.training.preflight import check
 from tests.conftest import Leakage, Ran, Refused
 from tests.training.preflight.trainers import canaries
 
@@ -89,7 +91,20 @@ def test_a_missing_manifest_is_reported_before_a_trainer_is_made(leakage: Leakag
     )
 
 
-def test_rows_below_one_are_one_line(leakage: Leakage, manifest: Path) -> None:
-    code, _, err = leakage("preflight", manifest, "--trainer", "my_training:whole", "--rows", 0)
+def test_rows_below_one_are_one_line_before_a_trainer_is_made(leakage: Leakage, manifest: Path) -> None:
+    code, _, err = leakage("preflight", manifest, "--trainer", "no_such_module:whole", "--rows", 0)
     assert code == 2
-    assert "rows=0" in err.splitlines()[-1]
+    assert err.startswith("leakage: --rows is 0: give the number of rows to check, 1 or more")
+
+
+def test_the_manifest_is_read_once(ran: Ran, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def counted(path: Path) -> list[Canary]:
+        read.append(path)
+        return read_manifest(path)
+
+    for module in (manifests, check):
+        monkeypatch.setattr(module, "read_manifest", counted)
+    ran("preflight", manifest, "--trainer", "my_training:whole")
+    assert read == [manifest]

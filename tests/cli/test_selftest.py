@@ -80,6 +80,8 @@ def test_what_did_not_hold_is_exit_code_1(leakage: Leakage, tmp_path: Path, monk
         (("--model", "nonsense"), "--model nonsense: the harness knows no such model"),
         (("--model_args", "pretrained=/nowhere/at/all"), "cannot load a hf model from these arguments"),
         (("--canaries", "3"), "--canaries is 3: give 10 or more"),
+        (("--seed", "-1"), "--seed is -1: give 0 or more"),
+        (("--template", "pin {nonsense:3}"), "nonsense"),
         (("-o", "/nowhere/at/all.json"), "no folder"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -101,6 +102,13 @@ def test_other_settings_and_shards_reuse_nothing_of_it(tmp_path: Path, monkeypat
         assert sanitize_shards(shards, tmp_path / "out", settings(1)).again == (0, 0)
         (tmp_path / "in" / "c.txt").write_text("five\nsix 123456789\nseven\n")
         assert sanitize_shards(shards, tmp_path / "out", settings(1)).again == (2, 0)
+
+
+def test_a_wrong_number_is_reported_before_a_shard_is_read(tmp_path: Path) -> None:
+    shards = shards_in(tmp_path / "in")
+    with pytest.raises(OptionError, match="^epochs is 0: give 1 or more"):
+        sanitize_shards(shards, tmp_path / "out", dataclasses.replace(settings(1), epochs=0))
+    assert not (tmp_path / "out").exists()
 
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:

@@ -19,11 +19,12 @@ from leakage_tasks.planning.limits import AttackLimits
 from leakage_tasks.planning.memory import memory_of
 from leakage_tasks.planning.pace import Pace
 from leakage_tasks.planning.pilot import attack_together
-from leakage_tasks.planning.plan import Planner, make_plan
+from leakage_tasks.planning.plan import Planner, make_plan, planned_tasks
 from leakage_tasks.planning.report import row_text, table
 from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum, total_range
 from leakage_tasks.targets.causal.first_passes import CHECKED
+from leakage_tasks.tasks.canary_tasks import CanaryTask
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.seq2seq.test_target import ending, tiny
 from tests.targets.text_models import TextOnly, hf
@@ -42,6 +43,11 @@ def manifest_of(folder: Path, canaries: list[Canary]) -> str:
     return str(folder / "canaries.jsonl")
 
 
+def planned(manifest: str, metadata: dict[str, Any] = METADATA, task: str = TASK) -> CanaryTask:
+    (made,) = planned_tasks([task], manifest, metadata)
+    return made
+
+
 @pytest.fixture
 def manifest(tmp_path: Path) -> str:
     return manifest_of(tmp_path, make_canaries("pin {digits:4}.", 12, controls=12, seed=3, id_prefix="p"))
@@ -50,7 +56,7 @@ def manifest(tmp_path: Path) -> str:
 @pytest.mark.slow
 def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
     """Rows, passes and tokens of the run itself, counted on the model; and the ranges of 200 other pilots of five."""
-    planner = Planner(lm, TASK, manifest, METADATA, 5)
+    planner = Planner(lm, planned(manifest), 5)
     for kind in planner.kinds():
         own = [request.canary for _, request in planner.pairs if request.canary.planted == (kind.kind == "planted")]
         attempt = attack_together(own, planner.attacked, planner.modules, 1)
@@ -68,10 +74,10 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
 
 def test_whole_texts_of_many_canaries_share_passes_as_planned(lm: Any, tmp_path: Path) -> None:
     made = make_canaries("the pin of whom it was told is {digits:4}.", 12, controls=0, seed=3, id_prefix="p")
-    planner = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}, 5)
+    planner = Planner(lm, planned(manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}), 5)
     (kind,) = planner.kinds()
     # A run of its own, which proves what the pilot has proven.
-    run = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}, 0)
+    run = Planner(lm, planned(manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}), 0)
     took = attack_together(made, run.attacked, run.modules, 1).total
     found = kind.estimate("passes")
     assert kind.merged
@@ -80,7 +86,7 @@ def test_whole_texts_of_many_canaries_share_passes_as_planned(lm: Any, tmp_path:
 
 
 def test_without_a_pilot_it_goes_from_the_cheapest_to_the_budget_and_says_so(lm: Any, manifest: str) -> None:
-    plan = make_plan(lm, manifest, [TASK], METADATA, 0)
+    plan = make_plan(lm, [planned(manifest)], 0)
     for kind in plan.kinds:
         found = kind.estimate("rows")
         assert (found.low, found.high, found.worst) == (12, 12 * kind.limits.rows, found.high)
@@ -91,7 +97,9 @@ def test_without_a_pilot_it_goes_from_the_cheapest_to_the_budget_and_says_so(lm:
 def test_without_a_pilot_a_control_is_expected_to_take_the_most(lm: Any, tmp_path: Path) -> None:
     """A control's search with proof may spend the whole budget, so no plan expects less."""
     made = make_canaries("the pin of {unique} is {digits:6}.", 0, controls=3, seed=3, id_prefix="p")
-    planner = Planner(lm, "canary_extraction", manifest_of(tmp_path, made), {"budget": 2000, "stopping": "proven"}, 0)
+    planner = Planner(
+        lm, planned(manifest_of(tmp_path, made), {"budget": 2000, "stopping": "proven"}, "canary_extraction"), 0
+    )
     (kind,) = planner.kinds()
     planner.attacked(made)  # A first run reads a few rows more, which verify fast scoring.
     took = attack_together(made, planner.attacked, planner.modules, 1).total
@@ -99,7 +107,7 @@ def test_without_a_pilot_a_control_is_expected_to_take_the_most(lm: Any, tmp_pat
 
 
 def test_a_plan_without_a_pilot_calls_nothing_likely_and_no_pilots_time(lm: Any, manifest: str) -> None:
-    told = table(make_plan(lm, manifest, [TASK], METADATA, 0))
+    told = table(make_plan(lm, [planned(manifest)], 0))
     assert told.splitlines()[-1] == "times do not include loading the model; there was no pilot"
     assert "(" not in told.splitlines()[1]
     assert "12 to at most " in told.splitlines()[1]
@@ -110,7 +118,7 @@ def test_the_pilot_keeps_its_time_and_tries_each_kind(manifest: str) -> None:
     slow = hf(letters(), tiny_gpt2.__wrapped__(letters()))
     slow.model.register_forward_pre_hook(lambda *given: time.sleep(0.02))
     watch = PilotWatch(2.0)
-    plan = make_plan(slow, manifest, [TASK], {"budget": 20_000}, 12, watch)
+    plan = make_plan(slow, [planned(manifest, {"budget": 20_000})], 12, watch)
     assert plan.pilot_seconds < 2.0 + 1.0
     assert {kind.kind: kind.piloted > 0 for kind in plan.kinds} == {"planted": True, "control": True}
     assert any(kind.unfinished for kind in plan.kinds)
@@ -123,7 +131,7 @@ def test_the_pilot_keeps_its_time_and_tries_each_kind(manifest: str) -> None:
 
 
 def test_a_pilot_that_has_time_ends_no_attack(lm: Any, manifest: str) -> None:
-    plan = make_plan(lm, manifest, [TASK], METADATA, 5)
+    plan = make_plan(lm, [planned(manifest)], 5)
     assert [(kind.piloted, kind.unfinished) for kind in plan.kinds] == [(5, 0), (5, 0)]
 
 
@@ -134,7 +142,7 @@ def test_a_pilot_without_time_is_refused() -> None:
 
 def test_bar_and_rows_come_while_the_pilot_runs(lm: Any, manifest: str) -> None:
     out = io.StringIO()
-    make_plan(lm, manifest, [TASK], METADATA, 5, PilotWatch(60, out, row_text))
+    make_plan(lm, [planned(manifest)], 5, PilotWatch(60, out, row_text))
     shown = out.getvalue()
     assert "pilot of canary_exposure" in shown
     assert "canary_exposure, exposure, 12 planted, pilot 5: " in shown
@@ -144,7 +152,7 @@ def test_bar_and_rows_come_while_the_pilot_runs(lm: Any, manifest: str) -> None:
 def test_natural_secrets_are_never_tried(lm: Any, tmp_path: Path) -> None:
     made = make_canaries("pin {digits:4}.", 8, controls=0, seed=3, id_prefix="p")
     natural = [dataclasses.replace(each, kind="natural") for each in made]
-    plan = make_plan(lm, manifest_of(tmp_path, natural), [TASK], METADATA, 5)
+    plan = make_plan(lm, [planned(manifest_of(tmp_path, natural))], 5)
     (kind,) = plan.kinds
     assert (kind.kind, kind.canaries, kind.piloted, plan.pilot_seconds) == ("natural", 8, 0, 0)
     assert (kind.limits.rows, kind.groups["rows"].least, kind.groups["tokens"].least) == (512, 1, 1)
@@ -154,7 +162,7 @@ def test_natural_secrets_are_never_tried(lm: Any, tmp_path: Path) -> None:
 
 
 def test_a_model_behind_text_alone_is_planned_by_its_sequences(lm: Any, manifest: str) -> None:
-    plan = make_plan(TextOnly(lm), manifest, [TASK], {"budget": 50}, 5)
+    plan = make_plan(TextOnly(lm), [planned(manifest, {"budget": 50})], 5)
     for kind in plan.kinds:
         assert kind.attack == "exposure"
         assert kind.groups["rows"].sampled == (50.0,) * 5
@@ -185,7 +193,7 @@ def test_searches_after_different_sources_are_planned_as_they_run(tmp_path: Path
     made = make_canaries("pin {digits:4}.", 12, controls=0, seed=3, id_prefix="p")
     canaries = [dataclasses.replace(each, source=f"pin {'ab ' * (n % 4)}x") for n, each in enumerate(made)]
     translator = HFLM(pretrained=tiny("t5"), tokenizer=ending(), backend="seq2seq", batch_size=8)
-    planner = Planner(translator, TASK, manifest_of(tmp_path, canaries), METADATA, 5)
+    planner = Planner(translator, planned(manifest_of(tmp_path, canaries)), 5)
     (kind,) = planner.kinds()
     took = attack_together([request.canary for _, request in planner.pairs], planner.attacked, planner.modules, 1).total
     found = kind.estimate("passes")
@@ -194,7 +202,7 @@ def test_searches_after_different_sources_are_planned_as_they_run(tmp_path: Path
 
 
 def test_every_quantity_has_a_total(lm: Any, manifest: str) -> None:
-    plan = make_plan(lm, manifest, [TASK], METADATA, 5)
+    plan = make_plan(lm, [planned(manifest)], 5)
     for name in QUANTITIES:
         total = plan.total(name)
         assert 0 < total.low <= total.likely <= total.high <= total.worst * 1.001
@@ -202,8 +210,8 @@ def test_every_quantity_has_a_total(lm: Any, manifest: str) -> None:
 
 
 def test_states_are_of_all_canaries_together_within_the_memory_given(lm: Any, manifest: str) -> None:
-    planner = Planner(lm, TASK, manifest, METADATA, 0)
+    planner = Planner(lm, planned(manifest), 0)
     (_, first), *_ = planner.pairs
     alone = memory_of(first, lm, 1).kept
     assert planner.memory().kept == len(planner.pairs) * alone
-    assert Planner(lm, TASK, manifest, {**METADATA, "memory": "200kB"}, 0).memory().kept == 120_000 < alone
+    assert Planner(lm, planned(manifest, {**METADATA, "memory": "200kB"}), 0).memory().kept == 120_000 < alone

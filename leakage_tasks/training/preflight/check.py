@@ -33,7 +33,7 @@ from leakage_tasks.training.sharding import sharding_of
 
 
 def preflight(
-    trainer: Trainer,
+    trainer: Trainer | Callable[[], Trainer],
     canaries: str | Path | Sequence[Canary],
     *,
     rows: int | None = None,
@@ -46,7 +46,7 @@ def preflight(
     states do not change.
 
     Args:
-        trainer: The trainer.
+        trainer: The trainer, or a function that makes it, which is called after the other arguments are checked.
         canaries: The path of a manifest, or canaries.
         rows: Number of rows to check; by default all rows.
         tokenizer: Tokenizer to use instead of the trainer's ``processing_class``.
@@ -60,8 +60,9 @@ def preflight(
         ManifestError: The manifest cannot be read.
     """
     if rows is not None and rows < 1:
-        raise OptionError(f"preflight: rows={rows}: give the number of rows to check, 1 or more; leave it out for all")
+        raise OptionError(f"rows is {rows}: give the number of rows to check, 1 or more, or leave it out for all")
     wanted = list(canaries) if not isinstance(canaries, str | Path) else read_manifest(canaries)
+    trainer = trainer() if callable(trainer) else trainer
     processing = tokenizer if tokenizer is not None else trainer.processing_class
     text_tokenizer = getattr(processing, "tokenizer", processing)
     if text_tokenizer is None:
