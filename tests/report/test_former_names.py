@@ -91,7 +91,11 @@ def test_it_is_comparable_with_a_run_that_has_the_current_names(current: Path):
 def test_its_samples_are_scored_to_its_own_figures(task: str):
     scored = score_file(FORMER / RESULTS.name.replace("results_", f"samples_{task}_").replace(".json", ".jsonl"))
     assert scored.compared is not None
-    newer = ("exposure_max_ci_low,none", "exposure_max_ci_high,none") if task == EXPOSURE else ("n_success_at_10,none",)
+    newer = (
+        ("exposure_max_ci_low,none", "exposure_max_ci_high,none")
+        if task == EXPOSURE
+        else ("n_extracted,none", "n_success_at_10,none")
+    )
     assert (scored.compared.differences, scored.compared.newer) == ((), newer)
     assert scored.compared.equal > 15
 

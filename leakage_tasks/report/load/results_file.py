@@ -104,7 +104,7 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
         if not metric or key in _NO_METRICS:
             continue
         target, name = (errors, metric.removesuffix("_stderr")) if metric.endswith("_stderr") else (values, metric)
-        target.setdefault(column, {})[name] = _number(value, f"results.{task}.{key}")
+        target.setdefault(column, {})[name] = _metric_value(value, f"results.{task}.{key}")
     predicted_only = {metric for metrics in values.values() for metric in metrics} == _PREDICTED_ONLY
     if predicted_only:
         values, errors = {}, {}
@@ -161,6 +161,13 @@ def _limited(task: str, data: Mapping[str, Any]) -> tuple[int, int] | None:
         return None
     used, whole = (_count(counts.get(name), f"n-samples.{task}.{name}") for name in ("effective", "original"))
     return (used, whole) if used is not None and whole is not None and used < whole else None
+
+
+def _metric_value(value: Any, name: str) -> float | None:
+    """Return a metric's value as :func:`_number` does. Raises WrongField for a boolean and for a text but ``N/A``."""
+    if isinstance(value, bool) or (isinstance(value, str) and value != "N/A"):
+        raise WrongField(name, "a number", value)
+    return _number(value, name)
 
 
 def _number(value: Any, name: str) -> float | None:
