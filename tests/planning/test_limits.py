@@ -93,6 +93,21 @@ def test_every_canary_stays_within_the_limits(attack: str, template: str, make: 
 
 
 @pytest.mark.parametrize(
+    ("attack", "values", "most"),
+    [("shortest-path", {}, 100), ("sample-tokens", {"draws": 100_000, "until": "found"}, 200)],
+)
+def test_a_small_space_is_not_planned_with_the_whole_budget(attack: str, values: dict[str, Any], most: int) -> None:
+    """A tree of ten nodes below the root; each of ten groups of draws may read all of them again."""
+    model = tiny_gpt2(letters())
+    target, (canary,) = CausalTarget(model, letters()), planted("pin {digits:1}.")
+    run_attack("beam", target, [canary], budget=60)
+    _, limits = kept_limits(
+        modules_of(SimpleNamespace(model=model)), target, canary, attack, "extraction", 100_000, **values
+    )
+    assert limits.rows < most
+
+
+@pytest.mark.parametrize(
     ("template", "attack", "budget", "values"),
     [
         ("the pin of anna, told to bob, is {digits:2} is the code now", "rank-sample", 400, {}),

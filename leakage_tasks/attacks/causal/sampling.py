@@ -30,10 +30,12 @@ UNTIL = Option(
 
 
 def _most_calls(request: AttackRequest) -> Calls:
-    depth = max(request.target.paths(request.canary.attack_space).longest - 1, 1)
-    until_found = request.values[UNTIL.name] == FOUND
-    most = request.budget if until_found else min(request.budget, request.values[DRAWS.name] * depth)
-    # Draws with a common beginning leave budget for further draws.
+    paths, draws = request.target.paths(request.canary.attack_space), request.values[DRAWS.name]
+    # Draws with a common beginning leave budget for further draws. Each group of draws reads a node at most once.
+    group = draws * max(paths.longest - 1, 1)
+    nodes = paths.inner_nodes(min(group, request.budget))
+    groups = -(-MOST_DRAWS // draws) if request.values[UNTIL.name] == FOUND else 1
+    most = min(request.budget, groups * (group if nodes is None else nodes))
     return Calls(steps=most, rounds=most)
 
 

@@ -36,11 +36,16 @@ BATCH = Option("batch", int, 128, "number of nodes that best-first search reads 
 
 
 def _most_calls(request: AttackRequest) -> Calls:
-    """Return the most calls: the budget. Nodes of one iteration may have all lengths, which need a round each."""
+    """Return the most calls: the budget, or those for a small tree.
+
+    Nodes of one iteration may have all lengths, which need a round each.
+    """
+    paths = request.target.paths(request.canary.attack_space)
+    # Two beam searches and the best-first search may each read the whole tree, and the secret's path is read first.
+    nodes = paths.inner_nodes((request.budget - paths.longest) // 3)
+    steps = request.budget if nodes is None else 3 * nodes + paths.longest
     # Two beam searches, the secret's path and a partial last iteration are in addition.
-    iterations = request.budget // request.values[BATCH.name] + 4
-    longest = request.target.paths(request.canary.attack_space).longest
-    return Calls(steps=request.budget, rounds=iterations * longest)
+    return Calls(steps=steps, rounds=(steps // request.values[BATCH.name] + 4) * paths.longest)
 
 
 @register(
