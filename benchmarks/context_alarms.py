@@ -6,6 +6,7 @@ distributions. Each run labels canaries that no model was trained on as planted 
 
 from __future__ import annotations
 
+import argparse
 import json
 
 from benchmarks.coverage_models import subjects
@@ -18,6 +19,7 @@ TEMPLATE = "the number is {digits:9}."
 
 def main() -> None:
     """Count the alarms on each model and print them."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     results = {}
     for name in ("GPT-2, overfit", "GPT-2, untrained", "GPT-2, random and sharp"):
         target = subjects()[name]()

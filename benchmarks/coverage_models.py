@@ -8,6 +8,7 @@ count. Controls must be at chance (Kolmogorov-Smirnov test).
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 from collections.abc import Callable
@@ -134,6 +135,7 @@ def against_counts(target: CausalTarget) -> dict[str, Any]:
 
 def main() -> None:
     """Measure each model and print the results."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     results = {}
     for name, make in subjects().items():
         target = make()
