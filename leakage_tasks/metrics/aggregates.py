@@ -251,9 +251,13 @@ def rate_shown_by(trials: list[GuessOutcome]) -> float | None:
 
 
 @of_defined
-def exposure_shown_by(bits: list[float]) -> float:
-    """Return the lowest mean exposure in bits that this number of secrets detects with 80 % power."""
-    return power.least_exposure(len(bits))
+def exposure_shown_by(secrets: list[ExposureRange]) -> float | None:
+    """Return the lowest mean exposure in bits that this number of secrets detects with 80 % power.
+
+    None if it exceeds the largest possible mean exposure.
+    """
+    bits = power.least_exposure(len(secrets))
+    return bits if bits <= statistics.fmean(secret.largest for secret in secrets) else None
 
 
 def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:

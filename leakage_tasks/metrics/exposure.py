@@ -312,9 +312,10 @@ METRICS: list[Metric[Finding, Any]] = [
     ),
     MetricSpec(
         "min_detectable_exposure",
-        "smallest mean exposure that this number of canaries detects with 80 % power",
+        "smallest mean exposure that this number of canaries detects with 80 % power; empty if their spaces are too "
+        "small for it",
         "bits",
-    ).row(planted(bits), aggregates.exposure_shown_by, in_table=True),
+    ).row(planted(known), aggregates.exposure_shown_by, in_table=True),
     NOISE,
     *COUNTS,
 ]

@@ -135,6 +135,12 @@ def test_what_could_have_been_missed_is_of_the_headline() -> None:
     assert rows(exposure.metrics, findings(RANKS))["min_detectable_exposure"] == pytest.approx(least_exposure(3))
 
 
+def test_no_exposure_is_detectable_in_a_space_that_is_too_small():
+    found = [dataclasses.replace(each, log2_size=math.log2(10), rank=1) for each in findings(RANKS)]
+    assert least_exposure(3) > math.log2(10)
+    assert rows(exposure.metrics, found)["min_detectable_exposure"] is None
+
+
 @pytest.mark.parametrize("metrics", [exposure.metrics, extraction.metrics])
 def test_a_person_can_read_the_table_of_a_routine_audit(metrics: Callable[..., list[Metric]]) -> None:
     (usual, *_) = findings(RANKS)
