@@ -43,7 +43,7 @@ from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.manifests import manifest_of
 from leakage_tasks.tasks.progress import CanariesBar
-from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
+from leakage_tasks.tasks.resume import Findings, NoFindings, Resume, item_of, settings_of
 from leakage_tasks.tasks.sharing import CanaryShare, processes_of, rank_of
 from leakage_tasks.tasks.used_tokens import check_used_tokens
 
@@ -188,12 +188,10 @@ def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
     return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not public
 
 
-def _stored_findings(
-    resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]
-) -> Findings[Finding] | None:
-    """Return the stored findings in the folder that the settings name; None without a folder."""
+def _stored_findings(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding]:
+    """Return the stored findings in the folder that the settings name, if any."""
     if task_settings.get("resume") is None:
-        return None
+        return NoFindings(len(canaries))
     decisive = {
         name: task_settings[name] for name in ("attack", "budget", "seed", "known", "languages", "context", "chat")
     }
@@ -206,14 +204,13 @@ def _stored_findings(
 
 
 def _all_findings(
-    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], stored: Findings[Finding] | None
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], stored: Findings[Finding]
 ) -> list[Finding]:
     """Return one finding per canary: stored findings, and new ones for the other canaries.
 
     Each of several processes returns the stored findings and its own findings.
     """
-    known = {} if stored is None else stored.known
-    missing = [index for index in range(len(canaries)) if index not in known]
+    missing = stored.missing
     processes = processes_of(lm)
     title = f"Attacking {counted(len(missing), 'canary')} ({task_settings['goal']})"
     attacked = [canaries[index] for index in missing]
@@ -221,8 +218,7 @@ def _all_findings(
 
     def add(number: int, finding: Finding) -> None:
         bar.done(number, finding)
-        if stored is not None:
-            stored.add(missing[number], finding.attack, finding.to_json())
+        stored.add(missing[number], finding.attack, finding.to_json())
 
     share = None if processes is None else CanaryShare(processes, canaries, task_settings["budget"], missing)
     hooks = Hooks(done=add, on_rows=bar.read, share=share)
@@ -230,7 +226,7 @@ def _all_findings(
         hooks = dataclasses.replace(hooks, publish=coarsened)
     with bar.closing():
         new_findings = run_chosen(chosen_attacks(attack_settings(task_settings), target, attacked), hooks)
-    return [*known.values(), *new_findings]
+    return [*stored.known.values(), *new_findings]
 
 
 def attack_settings(task_settings: Mapping[str, Any]) -> AttackSettings:
@@ -247,7 +243,7 @@ def attack_settings(task_settings: Mapping[str, Any]) -> AttackSettings:
 
 
 def _attacked(
-    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], stored: Findings[Finding] | None
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], stored: Findings[Finding]
 ) -> list[Finding]:
     findings = _all_findings(lm, target, task_settings, canaries, stored)
     warn_of_rejected(findings)

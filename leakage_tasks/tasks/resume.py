@@ -151,6 +151,13 @@ class Findings(Generic[AnyFinding]):
             )
 
 
+class NoFindings(Findings[Any]):
+    """The findings of a run without a folder: ``number`` findings are missing, and none is stored."""
+
+    def __init__(self, number: int) -> None:
+        self._keys, self.known, self._writes = [None] * number, {}, False
+
+
 def item_of(canary: Canary, reveal: bool) -> Item:
     """Return the key of a canary; for a natural canary only a hash with the salt of its manifest.
 

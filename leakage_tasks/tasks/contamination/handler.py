@@ -27,7 +27,7 @@ from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.contamination.items import ItemTexts, remembered
 from leakage_tasks.tasks.contamination.options import TASK, ContaminationOptions, contamination_options
 from leakage_tasks.tasks.dispatch import Answer
-from leakage_tasks.tasks.resume import Findings, Resume
+from leakage_tasks.tasks.resume import Findings, NoFindings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
 from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
 
@@ -73,10 +73,10 @@ def settings_hash(options: ContaminationOptions, digest: str, chat: Chat | None)
 
 def _stored(
     resume: Resume, options: ContaminationOptions, documents: Sequence[tuple[str, int]], digest: str
-) -> Findings[ContaminationFinding] | None:
-    """Return the stored findings in the folder that the options name; None without a folder."""
+) -> Findings[ContaminationFinding]:
+    """Return the stored findings in the folder that the options name, if any."""
     if options.resume is None:
-        return None
+        return NoFindings(len(documents))
     items = [list(document) for document in documents]
     return resume.findings(
         options.resume, options.model_id, TASK, {"settings": digest}, items, contamination_finding_from_json
@@ -92,10 +92,10 @@ class _Run:
     chat: bool
 
     def findings(
-        self, documents: Sequence[tuple[str, int]], stored: Findings[ContaminationFinding] | None
+        self, documents: Sequence[tuple[str, int]], stored: Findings[ContaminationFinding]
     ) -> list[ContaminationFinding]:
         """Return a finding for each document, given as kind and number."""
-        known = {} if stored is None else {documents[index]: finding for index, finding in stored.known.items()}
+        known = {documents[index]: finding for index, finding in stored.known.items()}
         missing = {document: index for index, document in enumerate(documents) if document not in known}
         processes = processes_of(self.lm)
         if missing:
@@ -109,8 +109,7 @@ class _Run:
                     for finding in findings:
                         document = finding.kind, finding.number
                         known[document] = finding
-                        if stored is not None:
-                            stored.add(missing[document], finding.scheme, finding.to_json())
+                        stored.add(missing[document], finding.scheme, finding.to_json())
                     bar.update(len(findings))
         return [known[document] for document in documents]
 

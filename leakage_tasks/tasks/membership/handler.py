@@ -24,7 +24,7 @@ from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.membership.options import TASK, MembershipOptions, membership_options
 from leakage_tasks.tasks.membership.readers import Prepared, prepare
 from leakage_tasks.tasks.membership.texts import TestedTexts
-from leakage_tasks.tasks.resume import Findings, Resume
+from leakage_tasks.tasks.resume import Findings, NoFindings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
 
 
@@ -49,12 +49,11 @@ def _findings(
     numbers = _numbers_of(tested, docs, options)
     digest = settings_hash(options, chat)
     stored = _stored(lm, resume, options, tested, docs, digest)
-    if stored is not None and not stored.missing:
+    if not stored.missing:
         return [_of_document(stored.known[index], doc) for index, doc in enumerate(docs)]
     prepared = prepare(lm, options, tested, chat)
     _report(prepared, tested, rank_of(lm) == 0, options)
-    missing = range(len(docs)) if stored is None else stored.missing
-    known = {} if stored is None else dict(stored.known)
+    missing, known = stored.missing, dict(stored.known)
     processes = processes_of(lm)
     access = ", ".join(dict.fromkeys(attack.access for attack in prepared.attacks))
 
@@ -73,8 +72,7 @@ def _findings(
                 settings_hash=digest,
                 access=access,
             )
-            if stored is not None:
-                stored.add(index, TASK, known[index].to_json())
+            stored.add(index, TASK, known[index].to_json())
         bar.update(len(scores))
 
     with progress(len(missing), f"Scoring {counted(len(missing), 'text')}", unit="text", shown=rank_of(lm) == 0) as bar:
@@ -150,10 +148,10 @@ def _stored(
     tested: TestedTexts,
     docs: Sequence[Document],
     digest: str,
-) -> Findings[MembershipFinding] | None:
-    """Return the stored findings in the folder that the options name; None without a folder."""
+) -> Findings[MembershipFinding]:
+    """Return the stored findings in the folder that the options name, if any."""
     if options.resume is None:
-        return None
+        return NoFindings(len(docs))
     decisive = {
         "settings": digest,
         "data": tested.digest,

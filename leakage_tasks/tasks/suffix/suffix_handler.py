@@ -35,7 +35,7 @@ from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.dispatch import Answer as Answering
-from leakage_tasks.tasks.resume import Findings, Resume
+from leakage_tasks.tasks.resume import Findings, NoFindings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
 from leakage_tasks.tasks.suffix.references import comparing_model, has_soft_prompt, untuned_model
@@ -105,10 +105,10 @@ def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
 
 def _stored_findings(
     lm: LM, resume: Resume, task: str, pairs: Sequence[Pair], options: SuffixOptions, before: str | None
-) -> Findings[SuffixFinding] | None:
-    """Return the stored findings on the pairs in the folder that the options name; None without a folder."""
+) -> Findings[SuffixFinding]:
+    """Return the stored findings on the pairs in the folder that the options name, if any."""
     if options.resume is None:
-        return None
+        return NoFindings(len(pairs))
     compared = None if options.comparing_lm is None else files_fingerprint(options.comparing_lm)
     untuned = {} if options.untuned is None else {"untuned": files_fingerprint(options.untuned)}
     read_by = None if isinstance(lm, HFLM) else options.given.get("tokenizer")
@@ -128,11 +128,11 @@ def _found(
     lm: LM,
     pairs: Sequence[Pair],
     options: SuffixOptions,
-    before: str | None = None,
-    there: Findings[SuffixFinding] | None = None,
+    before: str | None,
+    stored: Findings[SuffixFinding],
 ) -> list[SuffixFinding]:
-    if there is not None and not there.missing:
-        return [there.known[index] for index in range(len(pairs))]
+    if not stored.missing:
+        return [stored.known[index] for index in range(len(pairs))]
     target = suffix_target(lm, pairs, options.given.get("tokenizer"), before)
     options.check_tokens(target, pairs)
     compared = None if options.comparing_lm is None else comparing_model(lm, options.comparing_lm, target, pairs)
@@ -153,8 +153,7 @@ def _found(
     def add(index: int, finding: SuffixFinding) -> None:
         if processes is not None:
             processes.check_others()
-        if there is not None:
-            there.add(index, finding.scheme, stamped(finding).to_json())
+        stored.add(index, finding.scheme, stamped(finding).to_json())
 
     findings = attack_pairs(
         target,
@@ -164,7 +163,7 @@ def _found(
         untuned=untuned,
         trained=trained,
         progress=functools.partial(bar, what=f"Extracting {len(pairs)} suffixes"),
-        known={} if there is None else there.known,
+        known=stored.known,
         done=add,
     )
     return [stamped(finding) for finding in findings]

@@ -21,7 +21,7 @@ from leakage_tasks.targets.harness.faults import private_forward_faults
 from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.dispatch import Answer
-from leakage_tasks.tasks.resume import Findings, Resume
+from leakage_tasks.tasks.resume import Findings, NoFindings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
 from leakage_tasks.tasks.untargeted.options import TASK, UntargetedOptions, untargeted_options
 from leakage_tasks.tasks.untargeted.writers import writer_of
@@ -49,7 +49,7 @@ def _findings(
     corpora = options.corpus(), options.unseen()
     digest = settings_hash(options, corpora, chat)
     stored = _stored(lm, resume, options, texts, digest)
-    if stored is not None and not stored.missing:
+    if not stored.missing:
         return [stored.known[index] for index in range(len(texts))]
     writer, prompts, access = writer_of(lm, options, texts, corpora, chat)
     processes = processes_of(lm)
@@ -60,8 +60,7 @@ def _findings(
     def add(index: int, finding: UntargetedFinding) -> None:
         if processes is not None:
             processes.check_others()
-        if stored is not None:
-            stored.add(index, finding.scheme, stamped(finding).to_json())
+        stored.add(index, finding.scheme, stamped(finding).to_json())
 
     findings = extract_untargeted(
         writer,
@@ -72,7 +71,7 @@ def _findings(
         progress=functools.partial(
             progress, what=f"Writing {counted(len(texts), 'text')}", unit="text", shown=rank_of(lm) == 0
         ),
-        known={} if stored is None else stored.known,
+        known=stored.known,
         done=add,
     )
     return [stamped(finding) for finding in findings]
@@ -101,10 +100,10 @@ _TEXTS = ("kinds", "texts", "repeated_words")
 
 def _stored(
     lm: LM, resume: Resume, options: UntargetedOptions, texts: Sequence[TextId], digest: str
-) -> Findings[UntargetedFinding] | None:
-    """Return the stored findings in the folder that the options name; None without a folder."""
+) -> Findings[UntargetedFinding]:
+    """Return the stored findings in the folder that the options name, if any."""
     if options.resume is None:
-        return None
+        return NoFindings(len(texts))
     decisive = {
         "settings": digest,
         "reveal": options.reveal,
