@@ -123,10 +123,14 @@ def declared(default: Any, help: str, **rest: Any) -> Any:
 
 
 def options_of(record: type) -> dict[str, Option]:
-    """Return the options that a dataclass declares, by name; types and choices come from the annotations of the
-    fields."""
+    """Return the options that a dataclass declares, by name, inherited options last.
+
+    Types and choices come from the annotations of the fields.
+    """
     hints = get_type_hints(record)
-    entries = [field for field in dataclasses.fields(record) if "option" in field.metadata]
+    inherited = {name for base in record.__bases__ for name in getattr(base, "__dataclass_fields__", ())}
+    entries = [entry for entry in dataclasses.fields(record) if "option" in entry.metadata]
+    entries.sort(key=lambda entry: entry.name in inherited)
     return by_name(_option(entry.name, hints[entry.name], entry.default, entry.metadata["option"]) for entry in entries)
 
 

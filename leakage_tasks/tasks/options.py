@@ -34,8 +34,40 @@ TASKS: Registry[option.Options] = Registry(
 """Options by the name of the task; options of canary tasks are followed by the options of their attacks."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of all tasks with attacks: they decide what is shown and stored, not the results."""
+
+    rows: Literal["brief", "all"] = declared(
+        "brief", "metrics in the harness' table; results and samples have all metrics", affects_results=False
+    )
+    resume: str | None = declared(
+        None,
+        "folder to save findings in during the run; a killed run continues from it",
+        affects_results=False,
+    )
+    model_id: str | None = declared(
+        None,
+        "with resume: your own name for a model behind a server; use a different name for each model",
+        affects_results=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(RunOptions):
+    """Options of the tasks whose attacks keep texts in memory."""
+
+    memory: int | None = declared(
+        None,
+        "memory for the run in addition to the model, such as 2GB",
+        usual="40% of the free memory",
+        affects_results=False,
+        type=object,
+    )
+
+
 @dataclass(frozen=True)
-class Options:
+class Options(SearchOptions):
     """Values of ``--metadata`` for one task: options given for all tasks, and options given under the task's name."""
 
     canaries: str | None = declared(
@@ -66,26 +98,6 @@ class Options:
     preflight: str | None = declared(
         None, "file of leakage preflight or ExposureCallback: the number of copies whose secret was in the loss"
     )
-    rows: Literal["brief", "all"] = declared(
-        "brief", "metrics in the harness' table; results and samples have all metrics", affects_results=False
-    )
-    resume: str | None = declared(
-        None,
-        "folder to save findings in during the run; a killed run continues from it",
-        affects_results=False,
-    )
-    model_id: str | None = declared(
-        None,
-        "with resume: your own name for a model behind a server; use a different name for each model",
-        affects_results=False,
-    )
-    memory: int | None = declared(
-        None,
-        "memory for the run in addition to the model, such as 2GB",
-        usual="40% of the free memory",
-        affects_results=False,
-        type=object,
-    )
     values: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, plain or as ``attack.option``."""
     general: frozenset[str] = frozenset()
@@ -100,15 +112,6 @@ class Options:
 CANARY_OPTIONS = options_of(Options)
 for _name in ("canary_exposure", "canary_extraction"):
     TASKS.register(_name, CANARY_OPTIONS, Options)
-
-
-def as_for_canaries(name: str) -> Any:
-    """Return a dataclass field that declares an option as the canary tasks do."""
-    like = CANARY_OPTIONS[name]
-    return declared(
-        like.default, like.help, affects_results=like.affects_results, type=like.type, choices=like.choices,
-        usual=like.usual,
-    )  # fmt: skip
 
 
 def read_options(metadata: Mapping[str, Any], task: str) -> Options:

@@ -59,3 +59,15 @@ def test_the_fields_of_a_record_are_its_options() -> None:
     assert (found["data"].required, found["data"].type) == (True, str)
     assert found["mode"].choices == ("fast", "slow")
     assert (found["limit"].type, found["limit"].minimum, found["sizes"].type) == (int, 1, list)
+
+
+def test_inherited_options_are_last() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Shared:
+        rows: int = declared(1, "rows")
+
+    @dataclass(frozen=True)
+    class Own(Shared):
+        data: str = declared(MISSING, "data")
+
+    assert list(options_of(Own)) == ["data", "rows"]

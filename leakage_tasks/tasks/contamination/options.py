@@ -13,13 +13,13 @@ from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.harness.benchmark import load_benchmark
 from leakage_tasks.tasks.contamination.items import Items, read_items
-from leakage_tasks.tasks.options import TASKS, as_for_canaries, typed_options
+from leakage_tasks.tasks.options import TASKS, RunOptions, typed_options
 
 TASK = "contamination_test"
 
 
 @dataclass(frozen=True)
-class ContaminationOptions:
+class ContaminationOptions(RunOptions):
     """The settings of one run; ``given`` holds the values as the user gave them, for the requests.
 
     ``request`` decides the orders, and ``halves`` how the probability of second halves is computed.
@@ -53,9 +53,6 @@ class ContaminationOptions:
         "its tokens; 0 leaves it out",
         minimum=0,
     )
-    rows: Literal["brief", "all"] = as_for_canaries("rows")
-    resume: str | None = as_for_canaries("resume")
-    model_id: str | None = as_for_canaries("model_id")
 
     def read(self) -> Items:
         """Return the items of the benchmark. Raises OptionError if they cannot be read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from leakage_tasks.attacks.membership.request import REQUEST_OPTIONS, MembershipRequest
 from leakage_tasks.core.errors import MissingOption, OptionError
@@ -13,7 +13,7 @@ from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs.documents import DocumentSource
 from leakage_tasks.pairs.source import PAIR_OPTIONS
 from leakage_tasks.tasks.membership.texts import TestedTexts, TextSource, read_tested
-from leakage_tasks.tasks.options import TASKS, as_for_canaries, own_options, typed_options
+from leakage_tasks.tasks.options import TASKS, SearchOptions, own_options, typed_options
 
 TASK = "membership"
 SPLIT = options_of(DocumentSource)["split"]
@@ -21,7 +21,7 @@ _READING = ("members", "nonmembers", "suspected", "canaries", "documents", "clus
 
 
 @dataclass(frozen=True)
-class MembershipOptions:
+class MembershipOptions(SearchOptions):
     """The settings of one run; ``given`` holds the values as the user gave them, for the requests."""
 
     given: Mapping[str, Any]
@@ -45,10 +45,6 @@ class MembershipOptions:
     )
     text_column: str = declared("text", PAIR_OPTIONS["text_column"].help)
     split: str = declared(SPLIT.default, SPLIT.help, usual=SPLIT.usual)
-    rows: Literal["brief", "all"] = as_for_canaries("rows")
-    resume: str | None = as_for_canaries("resume")
-    model_id: str | None = as_for_canaries("model_id")
-    memory: int | None = as_for_canaries("memory")
 
     def tested(self) -> TestedTexts:
         """Return the texts of the run. Raises OptionError if they are not usable."""

@@ -17,7 +17,7 @@ from leakage_tasks.pairs.documents import GRAM, DocumentSource, SampledWindows, 
 from leakage_tasks.pairs.source import Source
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.options import TASKS, as_for_canaries, options_with_data
+from leakage_tasks.tasks.options import TASKS, SearchOptions, options_with_data
 from leakage_tasks.tasks.suffix.options import GUESSES, SUFFIX_OPTIONS, SuffixOptions
 
 TASK = "memorization"
@@ -25,12 +25,12 @@ LENGTH = 50
 """Default number of tokens of a prefix, of a suffix, and of an n-gram."""
 CHECKED = 8
 """Minimum number of windows whose tokens are compared with a new tokenization of their text."""
-KEPT = ("tokenizer", "text_column", "reveal", "resume", "model_id", "memory")
+KEPT = ("tokenizer", "text_column", "reveal")
 """Options of ``suffix_extraction`` with an equal meaning."""
 
 
 @dataclass(frozen=True)
-class MemorizationSettings:
+class MemorizationSettings(SearchOptions):
     """Options of the task that ``suffix_extraction`` lacks or declares otherwise."""
 
     data: str = declared(
@@ -46,7 +46,6 @@ class MemorizationSettings:
         None, "lengths n of inclusion_rate_n, at most the length of the suffix", usual=f"{LENGTH}, at most suffix"
     )
     distance: Literal["tokens", "characters"] = declared("tokens", "unit of the edit distance of memorized_approximate")
-    rows: Literal["brief", "all"] = as_for_canaries("rows")
 
 
 MEMORIZATION_OPTIONS = TASKS.register(

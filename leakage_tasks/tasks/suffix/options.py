@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
-from typing import Any, Literal
+from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import Selection, selections
 from leakage_tasks.attacks.suffix.request import REQUEST_OPTIONS, SuffixRequest
@@ -19,7 +19,7 @@ from leakage_tasks.pairs.pair import ALL, EmptySplit
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
-from leakage_tasks.tasks.options import TASKS, as_for_canaries, options_with_data
+from leakage_tasks.tasks.options import TASKS, SearchOptions, options_with_data
 
 TASK = "suffix_extraction"
 VALIDATION = 500
@@ -33,7 +33,7 @@ IGNORED = {"sample": ("beams",), "greedy": (*_DRAWING, "beams"), "beam": (*_DRAW
 
 
 @dataclass(frozen=True)
-class SuffixOptions:
+class SuffixOptions(SearchOptions):
     """The settings of one run.
 
     ``given`` holds the values as the user gave them, for the requests. If ``wrong`` is None, the number of allowed
@@ -56,10 +56,6 @@ class SuffixOptions:
     )
     guesses: str | None = declared(None, "CSV file to write the guesses to, in the format of the challenge")
     reveal: bool = declared(False, "show tokens in samples")
-    rows: Literal["brief", "all"] = declared("brief", ROWS, affects_results=False)
-    resume: str | None = as_for_canaries("resume")
-    model_id: str | None = as_for_canaries("model_id")
-    memory: int | None = as_for_canaries("memory")
 
     @property
     def selections(self) -> list[Selection]:
@@ -108,8 +104,11 @@ class SuffixOptions:
             ) from None
 
 
+_OWN = options_of(SuffixOptions)
 SUFFIX_OPTIONS = TASKS.register(
-    TASK, {**PAIR_OPTIONS, **DECODING_OPTIONS, **REQUEST_OPTIONS, **options_of(SuffixOptions)}, SuffixOptions
+    TASK,
+    {**PAIR_OPTIONS, **DECODING_OPTIONS, **REQUEST_OPTIONS, **_OWN, "rows": replace(_OWN["rows"], help=ROWS)},
+    SuffixOptions,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from leakage_tasks.attacks.untargeted.request import (
     ORDINARY,
@@ -21,7 +21,7 @@ from leakage_tasks.pairs.index.corpus import IndexSource
 from leakage_tasks.pairs.index.store import CorpusIndex
 from leakage_tasks.pairs.source import PAIR_OPTIONS
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.options import TASKS, as_for_canaries, options_with_data
+from leakage_tasks.tasks.options import TASKS, SearchOptions, options_with_data
 from leakage_tasks.tasks.untargeted.corpora import check_controls, read_corpus
 from leakage_tasks.tasks.untargeted.prompts import PromptTexts, read_prompts
 
@@ -30,7 +30,7 @@ _DRAWING = ("temperature", "top_p", "top_k")
 
 
 @dataclass(frozen=True)
-class UntargetedOptions:
+class UntargetedOptions(SearchOptions):
     """The settings of one run; ``given`` holds the values as the user gave them, for the requests."""
 
     given: Mapping[str, Any]
@@ -44,10 +44,6 @@ class UntargetedOptions:
     )
     text_column: str = declared("text", PAIR_OPTIONS["text_column"].help)
     reveal: bool = declared(False, "show the written texts in samples", affects_results=False)
-    rows: Literal["brief", "all"] = as_for_canaries("rows")
-    resume: str | None = as_for_canaries("resume")
-    model_id: str | None = as_for_canaries("model_id")
-    memory: int | None = as_for_canaries("memory")
 
     @property
     def texts(self) -> PromptTexts:
