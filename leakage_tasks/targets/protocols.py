@@ -9,7 +9,7 @@ well as those before it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
@@ -303,6 +303,9 @@ class DrawsSuffixes(Protocol):
     """True if only the total cost of a suffix is known, not the costs of its tokens."""
     only_writes: bool
     """True if no suffix's cost is known, since the model gives no log-likelihoods: it can only be sampled from."""
+    on_drawn: Callable[[float], None] | None
+    """Function that :meth:`draw` may call while it samples, with the number of prefixes whose suffixes became known. A
+    part of a prefix's tokens is a fraction."""
 
     def unfit(self, pair: Pair) -> str | None:
         """Return the reason why the target cannot process a pair, or None if it can."""

@@ -37,7 +37,7 @@ def groups_of(
         pairs: The pairs.
         left_out: Indices of pairs to skip.
         request: The options of the attack.
-        progress: Makes a progress bar, which advances by finished groups.
+        progress: Makes a progress bar, which advances while suffixes are drawn.
         findings: Findings so far; they show how much the draws of the last group overlap.
     """
     by_length: dict[tuple[int, int], list[int]] = {}
@@ -52,9 +52,29 @@ def groups_of(
             while first < len(indices):
                 group = indices[first : first + group_size]
                 first += len(group)
+                shown = _GroupBar(bar, len(group), 1 + len(request.prefix_lengths))
+                target.on_drawn = shown.drawn
                 yield group
-                if bar is not None:
-                    bar.update(len(group))
+                shown.update(len(group))
                 rows = sum(findings[index].nodes for index in group if index in findings)
                 filling = FILLED * size * length * len(group) // rows if rows else size
                 group_size = max(size, min(filling, GROWN * size))
+
+
+class _GroupBar:
+    """The part of a progress bar for a group of pairs, whose suffixes are drawn ``times`` times."""
+
+    def __init__(self, bar: Any, pairs: int, times: int) -> None:
+        self._bar, self._pairs, self._times = bar, pairs, times
+        self._drawn, self._shown = 0.0, 0
+
+    def drawn(self, pairs: float) -> None:
+        """Add the draws after a number of prefixes."""
+        self._drawn += pairs / self._times
+        self.update(min(int(self._drawn), self._pairs))
+
+    def update(self, pairs: int) -> None:
+        """Show at least this number of pairs."""
+        if self._bar is not None and pairs > self._shown:
+            self._bar.update(pairs - self._shown)
+            self._shown = pairs

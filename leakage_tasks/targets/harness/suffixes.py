@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,8 @@ class HarnessSuffixes:
     Raises TargetError for a model without a usable tokenizer, and for a batch size that makes processes wait for each
     other.
     """
+
+    on_drawn: Callable[[float], None] | None = None
 
     def __init__(self, lm: LM, tokenizer: Any = None) -> None:
         most = HarnessTarget(lm).max_length

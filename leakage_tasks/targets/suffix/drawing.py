@@ -13,7 +13,7 @@ splits a row's draws like a multinomial, and makes the first k of K draws equal 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import torch
@@ -37,11 +37,12 @@ def draw_suffixes(
     uniforms: FloatArray,
     scheme: DecodingConfig,
     ends: Collection[int] = (),
+    on_drawn: Callable[[float], None] | None = None,
 ) -> list[SampledSuffixes]:
     """Draw suffixes after prefixes, with ``uniforms`` ``[prefixes, K, L]`` in [0, 1).
 
     A draw does not depend on the batch or on other prefixes, except for rounding in the model. After the first of the
-    tokens ``ends`` it holds zeros.
+    tokens ``ends`` it holds zeros. ``on_drawn`` is that of :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`.
     """
     _, samples, length = uniforms.shape
     results: list[SampledSuffixes] = []
@@ -54,7 +55,7 @@ def draw_suffixes(
             at_once = max(room.prefixes(samples), min(GROWTH * len(last), len(last) * room.held // max(rows, 1)))
             part = slice(len(results), len(results) + at_once)
             with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)):
-                last = _Drawing(sampler, scheme, prefixes[part], uniforms[part], room, ends).run()
+                last = _Drawing(sampler, scheme, prefixes[part], uniforms[part], room, ends, on_drawn).run()
                 results += last
     return results
 
@@ -70,8 +71,9 @@ class _Drawing:
         uniforms: FloatArray,
         room: Room,
         ends: Collection[int],
+        on_drawn: Callable[[float], None] | None,
     ) -> None:
-        self.sampler, self.scheme = sampler, scheme
+        self.sampler, self.scheme, self.on_drawn = sampler, scheme, on_drawn
         self.ends = np.array(sorted(ends), dtype=np.int64)
         self.most, self.held, self.room = room.most, room.held, room.all
         self.device = sampler.target.device
@@ -168,6 +170,8 @@ class _Drawing:
         drawn = draw(truncated, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
         if (fixed := step < given).any():
             drawn[fixed] = self.rest[ids[fixed] // self.samples, step]
+        if self.on_drawn is not None:
+            self.on_drawn(len(draws) / (self.samples * self.length))
         pairs, one_of, which = np.unique(own * logits.shape[1] + drawn, return_index=True, return_inverse=True)
         # Each row's position is counted for one of its draws, and so for that draw's prefix.
         self.nodes[ids[one_of]] += 1

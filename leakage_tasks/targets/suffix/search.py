@@ -21,16 +21,21 @@ Found = TypeVar("Found")
 
 
 def beam_search(
-    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], length: int, width: int
+    sampler: SuffixSampler,
+    prefixes: Sequence[Sequence[int]],
+    length: int,
+    width: int,
+    on_drawn: Callable[[float], None] | None = None,
 ) -> list[SampledSuffixes]:
     """Return the ``width`` best suffixes of ``length`` tokens from a beam search after prefixes of one length.
 
     They are scored by the model's own log-probability, best first, and each counts as one draw; ``width=1`` is greedy
-    search. There is no end token: each suffix has all its tokens.
+    search. There is no end token: each suffix has all its tokens. ``on_drawn`` is that of
+    :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`.
     """
 
     def run(part: slice) -> list[SampledSuffixes]:
-        return _Beams(sampler, prefixes[part], length, width).run()
+        return _Beams(sampler, prefixes[part], length, width).run(on_drawn)
 
     return in_parts(sampler, prefixes, length, width, "beams", run)
 
@@ -86,11 +91,13 @@ class _Beams:
         self.costs = torch.zeros(self.count, 1, dtype=torch.float64, device=self.logits.device)
         self.nodes = 0
 
-    def run(self) -> list[SampledSuffixes]:
+    def run(self, on_drawn: Callable[[float], None] | None) -> list[SampledSuffixes]:
         """Search to the end and return one result per prefix."""
         for step in range(self.length):
             parents, tokens = self._best()
             self._follow(step, parents, tokens)
+            if on_drawn is not None:
+                on_drawn(self.count / self.length)
             if step < self.length - 1:
                 self.logits = self.sampler.go_on(self.live, tokens)
         return [self._result(number) for number in range(self.count)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ class CausalSuffixes:
 
     def __init__(self, target: CausalTarget, before: Sequence[int] = ()) -> None:
         self.sampler = SuffixSampler(target, before)
+        self.on_drawn: Callable[[float], None] | None = None
         self.tokenizer = target.tokenizer
         self.vocabulary: int | None = self.sampler.vocabulary
         self.max_length: int | None = self.sampler.max_length
@@ -54,8 +55,8 @@ class CausalSuffixes:
     ) -> list[SampledSuffixes]:
         """Draw suffixes; see :func:`~leakage_tasks.targets.suffix.drawing.draw_suffixes`. A search ignores ``ends``."""
         if scheme.decoding == "sample":
-            return draw_suffixes(self.sampler, prefixes, uniforms, scheme, ends)
-        return beam_search(self.sampler, prefixes, uniforms.shape[2], scheme.width)
+            return draw_suffixes(self.sampler, prefixes, uniforms, scheme, ends, self.on_drawn)
+        return beam_search(self.sampler, prefixes, uniforms.shape[2], scheme.width, self.on_drawn)
 
     def score(
         self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: DecodingConfig

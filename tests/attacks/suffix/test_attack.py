@@ -3,6 +3,7 @@
 import json
 import math
 import zlib
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache
 
@@ -41,6 +42,27 @@ def pairs(count=6):
     random = prefixes_of(count, SUFFIX, seed=9)
     suffixes = [each.tokens[0].tolist() if place % 2 else random[place] for place, each in enumerate(likely)]
     return [Pair(3 * place, tuple(prefix), tuple(suffixes[place])) for place, prefix in enumerate(prefixes)]
+
+
+class Bar(nullcontext):
+    """A bar that keeps its updates."""
+
+    def __init__(self):
+        super().__init__(self)
+        self.updates = []
+
+    def update(self, number):
+        self.updates.append(number)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"prefix_lengths": (3,)}, {"scheme": DecodingConfig(decoding="beam", beams=2), "samples": 2}]
+)
+def test_the_bar_advances_while_the_suffixes_of_a_group_are_drawn(settings):
+    bar = Bar()
+    attack_pairs(target(), pairs(), replace(REQUEST, **settings), progress=lambda **of: bar)
+    assert sum(bar.updates) == len(pairs())
+    assert len(bar.updates) > 2
 
 
 def test_the_headline_is_what_the_formulas_make_of_the_draws():
