@@ -36,7 +36,7 @@ BATCH = Option("batch", int, 128, "number of nodes that best-first search reads 
 
 
 def _most_calls(request: AttackRequest) -> Calls:
-    """Return the most calls: the budget, or those for a small tree.
+    """Return the most calls: the budget, or fewer for a small tree.
 
     Nodes of one iteration may have all lengths, which need a round each.
     """
