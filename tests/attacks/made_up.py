@@ -43,10 +43,16 @@ def heavy_tailed(positions: int, stream: np.random.Generator) -> np.ndarray:
     return np.log2(np.exp2(weights).sum(axis=-1, keepdims=True)) - weights
 
 
+def nearly_equal(positions: int, stream: np.random.Generator) -> np.ndarray:
+    """All digits cost about the same after any other, as in a model that knows only that digits follow."""
+    return np.log2(DIGITS) + 0.2 * stream.standard_normal((positions, DIGITS, DIGITS))
+
+
 MODELS: dict[str, Callable[[int, np.random.Generator], np.ndarray]] = {
     "independent": independent,
     "Markov": markov,
     "heavy-tailed": heavy_tailed,
+    "nearly equal": nearly_equal,
 }
 
 

@@ -166,14 +166,9 @@ def test_numbers_that_are_cut_to_fewer_bins_are_those_computed_with_fewer():
     assert cut.at(rows, positions) == pytest.approx(own.at(rows + 1, positions))
 
 
-def narrow(positions, stream):
-    return math.log2(10) + 0.2 * stream.standard_normal((positions, 10, 10))
-
-
-def test_intervals_hold_if_all_tokens_cost_nearly_the_same(monkeypatch):
+def test_intervals_hold_if_all_tokens_cost_nearly_the_same():
     """Random secrets, as of controls; the true ranks are counted by dynamic programming."""
-    monkeypatch.setitem(MODELS, "narrow", narrow)
-    target = MadeUp("narrow", 6)
+    target = MadeUp("nearly equal", 6)
     ranks, stream = Ranks(target), np.random.default_rng(0)
     true, found = [], []
     for number in range(100):
