@@ -34,7 +34,7 @@ from leakage_tasks.canaries.sidecar import (
 )
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.partial_results import parts_folder
+from leakage_tasks.core.partial_results import parts_folder, removed_if_empty
 from leakage_tasks.core.permissions import open_to_readers
 from leakage_tasks.data import Layout
 from leakage_tasks.data.shards import clear, make_folders, state_of
@@ -70,6 +70,7 @@ def count(job: PlantJob, map_call: MapCall) -> Counted:
     prompt that the data do not have.
     """
     shards = job.shards
+    state: Path | None = None
     if shards.alone:
         paths = [ShardPaths(name, shards.path(name), job.output, None, job.wanted) for name in shards.names]
     else:
@@ -79,7 +80,8 @@ def count(job: PlantJob, map_call: MapCall) -> Counted:
             ShardPaths(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names
         ]
         make_folders(output, shards.names, shards.root)
-    facts: list[ShardFacts] = map_call(count_shard, paths)
+    with removed_if_empty(state):
+        facts: list[ShardFacts] = map_call(count_shard, paths)
     _check_equal_columns(paths, facts)
     layout = replace(facts[0].layout, rows=sum(shard.layout.rows for shard in facts))
     if not layout.chat and job.turn != "new":

@@ -11,7 +11,7 @@ from leakage_tasks.canaries.occurrences import FileScan, Occurrences, scan
 from leakage_tasks.canaries.sidecar import sha256_of
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.log import log
-from leakage_tasks.core.partial_results import delete_parts, parts_folder
+from leakage_tasks.core.partial_results import delete_parts, parts_folder, removed_if_empty
 from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data.hub import hub_shards, is_hub
@@ -38,7 +38,7 @@ def scan_all(planted: Path, manifest: Path, task: FileScan, jobs: int, dask: str
     state = _state_of(planted, manifest)
     # The hash does not cover natural secrets without a salt, so the file's modification time is part of the key.
     key = [manifest_hash(task.canaries), manifest.stat().st_mtime_ns, _content_of(task.tokenizer)]
-    with temporary_folder() as scratch:
+    with removed_if_empty(state), temporary_folder() as scratch:
         if remote:
             shards = hub_shards(planted, task.wanted, state or scratch)
         tasks = [

@@ -16,7 +16,7 @@ from leakage_tasks.canaries.sidecar import Sidecar, named, read_sidecar, sha256_
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.nouns import counted
-from leakage_tasks.core.partial_results import parts_folder, save_part
+from leakage_tasks.core.partial_results import parts_folder, removed_if_empty, save_part
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data import Columns, check_output, format_of, overlap
@@ -66,7 +66,8 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
         Removal(planted / name, output / name, state and state / f"{name}.removed.json", shard, own)
         for (name, shard), own in zip(records.items(), distribute_gaps(gaps, rows), strict=True)
     ]
-    done: list[Written] = map_tasks(remove_one, tasks, jobs, dask)
+    with removed_if_empty(state):
+        done: list[Written] = map_tasks(remove_one, tasks, jobs, dask)
     if state is not None:
         clear(state, output)
     copies, canaries = sum(record.copies.values()), len(record.copies)

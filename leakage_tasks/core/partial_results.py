@@ -6,11 +6,12 @@ version, or with invalid content is ignored.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,18 @@ def parts_folder(folder: Path) -> Path:
     if owner != os.geteuid():
         raise LeakageError(f"{folder}: belongs to another user, whose results are not taken: have it removed first")
     return folder.absolute()
+
+
+@contextlib.contextmanager
+def removed_if_empty(folder: Path | None) -> Iterator[None]:
+    """After an error in the block, remove the folder for partial results if it is empty."""
+    try:
+        yield
+    except BaseException:
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def load_part(path: Path | None, key: Any) -> dict[str, Any] | None:

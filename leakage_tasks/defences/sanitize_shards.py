@@ -12,7 +12,7 @@ from typing import Any
 from leakage_tasks.canaries.sidecar import named, sha256_of
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.partial_results import load_part, parts_folder, save_part
+from leakage_tasks.core.partial_results import load_part, parts_folder, removed_if_empty, save_part
 from leakage_tasks.core.stable_inputs import changed, unchanged
 from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data import Columns, format_of, overlap
@@ -100,7 +100,8 @@ def sanitize_shards(
     state = parts_folder(state_of(output))
     tasks = [(shards.path(name).absolute(), state / f"{name}.ranks.json") for name in shards.names]
     make_folders(output, shards.names, shards.root)
-    ranked: list[dict[str, Any]] = map_tasks(partial(_rank, options), tasks, jobs, dask)
+    with removed_if_empty(state):
+        ranked: list[dict[str, Any]] = map_tasks(partial(_rank, options), tasks, jobs, dask)
     best = sorted(
         (-score, shard, row, texts) for shard, ranking in enumerate(ranked) for score, row, texts in ranking["first"]
     )

@@ -290,6 +290,17 @@ def test_a_rerun_skips_what_is_done(tmp_path: Path, manifest: Path, monkeypatch:
     assert not (tmp_path / "out.leakage-shards").exists()
 
 
+@pytest.mark.parametrize("run", [lambda data, manifest: plant(manifest, data, data.parent / "out"), verify])
+def test_data_without_the_column_leave_no_stored_results(tmp_path: Path, manifest: Path, run: Any) -> None:
+    data = tmp_path / "in"
+    data.mkdir()
+    for name in "ab":
+        (data / f"{name}.jsonl").write_text('{"words": "one"}\n')
+    with pytest.raises(LeakageError, match="no column 'text'"):
+        run(data, manifest)
+    assert not list(tmp_path.glob("*.leakage-*"))
+
+
 def test_what_a_killed_run_left_is_cleared_away(tmp_path: Path, manifest: Path) -> None:
     source = make(tmp_path / "in", "txt")
     left = tmp_path / "out" / ".leakage-0123456789abcdef.part"
