@@ -146,7 +146,7 @@ KEYS = {
         *(f"chance_at_{k}" for k in (1, 10, 50, 100, 200)),
         *(f"success_at_{k}{end}" for k in (10, 50, 100, 200) for end in ("", "_ci_low", "_ci_high")),
         *(f"{name}{end}" for name in ("extracted", "hdt", "control_extracted") for end in ("", "_ci_low", "_ci_high")),
-        *("model_calls", "extracted_x10", "n_success_at_10", "n_success_at_100"),
+        *("model_calls", "extracted_x10", "n_extracted", "n_success_at_10", "n_success_at_100"),
     },
 }
 
