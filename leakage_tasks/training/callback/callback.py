@@ -162,11 +162,11 @@ class ExposureCallback(TrainerCallback):
         self._target = live_target(kwargs["model"], processing)
         self._watched = in_chat(self.manifest, self.canaries, self._target.tokenizer, self.context, self.chat)
         self._pace = TimeShare(self.share)
+        if self._trainer is not None and self.preflight != 0:
+            check_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
         # A run resumed from a checkpoint already has measurements in its log history.
         latest = next((entry for entry in reversed(state.log_history) if SKIPPED in entry), None)
         metrics = self._measure_baseline(resumed=latest is not None)
-        if self._trainer is not None and self.preflight != 0:
-            check_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
         self._measured = state.global_step
         if latest is not None:
             # Negative numbers, because the steps of points skipped before the checkpoint are unknown.

@@ -56,3 +56,9 @@ def test_another_number_of_rows_is_one_line(tmp_path, rows):
     write_manifest(canaries(), tmp_path / "canaries.jsonl")
     with pytest.raises(OptionError, match="preflight="):
         ExposureCallback(tmp_path / "canaries.jsonl", preflight=rows)
+
+
+def test_an_absent_canary_stops_before_the_model_is_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(ExposureCallback, "_measure_baseline", lambda _: pytest.fail("measured first"))
+    with pytest.raises(PlantingError, match="no whole copy"):
+        trained(tmp_path, max_length=20)
