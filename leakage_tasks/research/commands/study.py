@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -22,13 +23,14 @@ STUDY = typer.Typer(
 @STUDY.command("list", cls=LeakageCommand)
 @command_help(example="leakage study list")
 def list_command() -> None:
-    """List the studies, with their papers and the cost of each scale."""
+    """List the studies with their papers; the lines below a group give the cost of each scale."""
     from leakage_tasks.research.framework.registry import all_studies
 
     studies = all_studies()
-    for study in studies:
-        typer.echo(f"{study.name}: {study.title} ({study.source})")
-        for scale, cost in study.scales.items():
+    for scales, group in groupby(studies, key=lambda study: study.scales):
+        for study in group:
+            typer.echo(f"{study.name}: {study.title} ({study.source})")
+        for scale, cost in scales.items():
             typer.echo(f"    --scale {scale:<5}  {cost}")
     if not studies:
         typer.echo("no study is installed")

@@ -25,6 +25,13 @@ def test_list_names_studies_and_what_their_scales_take(study: Study, leakage: Le
     assert out == ("coins/table-1: Two coins (Coins, Table 1)\n    --scale smoke  no time\n    --scale paper  a mint\n")
 
 
+def test_list_states_the_scales_of_several_studies_once(study: Study, toy: Toy, ran: Ran) -> None:
+    register(make_study(toy, "coins/table-2"))
+    out, _ = ran("study", "list")
+    assert [line.split(":")[0] for line in out.splitlines()[:2]] == ["coins/table-1", "coins/table-2"]
+    assert out.count("--scale paper") == 1
+
+
 def test_list_imports_nothing_heavy() -> None:
     code = (
         "import sys; from leakage_tasks.cli import main\n"
