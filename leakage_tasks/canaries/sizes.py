@@ -52,8 +52,9 @@ def high_share(record: Sidecar, canaries: Iterable[Canary]) -> str | None:
         share, unit = min((share, unit), (written / record.characters, "the characters of "))
     if share < HIGH_SHARE:
         return None
+    added = f"{copies:,} added to {record.input_rows:,} rows"
     return (
-        f"{share:.0%} of {unit}{record.output} are copies of canaries ({copies:,} among {record.input_rows:,} rows): a "
+        f"{share:.0%} of {unit}{record.output} are copies of canaries ({added}): a "
         "model trained on it differs from one trained on your data, so its leak and its usefulness may differ too: "
         "plant into more data, or make fewer canaries or repetitions"
     )

@@ -171,4 +171,4 @@ def _controls(count: int) -> str:
         return "no controls: no AUC, no ε, and no test for faults of the tool or of the planting"
     rate = "a TPR at 1 % FPR" if count >= ONE_IN else f"no TPR at 1 % FPR (takes {ONE_IN} controls)"
     fault = power.least_exposure(count, alpha=NOT_AT_CHANCE.below)
-    return f"{count:,} controls: {rate}; a fault that exposes them by {number(fault)} bits or more"
+    return f"{count:,} controls: {rate}; a fault that exposes them by {number(fault)} bits or more on average"

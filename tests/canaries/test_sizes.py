@@ -96,7 +96,7 @@ def planted(folder: Path, rows: int, name: str, **options: str) -> str | None:
 @pytest.mark.parametrize(
     ("rows", "name", "options", "said"),
     [
-        (220, ".jsonl", {}, "24% of out.jsonl are copies of canaries (68 among 220 rows)"),
+        (220, ".jsonl", {}, "24% of out.jsonl are copies of canaries (68 added to 220 rows)"),
         (1292, ".jsonl", {}, "5% of out.jsonl"),
         (1293, ".jsonl", {}, None),
         # 68 of 288 lines, yet of 68,000 characters 2,600.

@@ -65,7 +65,7 @@ def test_what_is_planted_is_what_a_folder_of_the_same_files_gives(
     done = run(hub, tmp_path / "home", "plant", manifest, f"hub:{NAME}", "-o", tmp_path / "out", "--jobs", 2)
     assert done.returncode == 0
     # Six copies of 80 rows are worth a remark.
-    assert done.stderr.startswith("leakage: warning: 7% of out are copies of canaries (6 among 80 rows)")
+    assert done.stderr.startswith("leakage: warning: 7% of out are copies of canaries (6 added to 80 rows)")
     assert done.stderr.count("\n") == 1
     plant(manifest, Path(f"hub:{hub.folder}"), tmp_path / "local")
     assert rows_of(tmp_path / "out").equals(rows_of(tmp_path / "local"))
@@ -77,7 +77,7 @@ def test_files_are_read_of_one_commit_and_twice_at_most(tmp_path: Path, manifest
     fill(hub, "jsonl")
     done = run(hub, tmp_path / "home", "plant", manifest, f"hub:{NAME}@main", "-o", tmp_path / "out")
     assert done.returncode == 0
-    assert done.stderr.startswith("leakage: warning: 7% of out are copies of canaries (6 among 80 rows)")
+    assert done.stderr.startswith("leakage: warning: 7% of out are copies of canaries (6 added to 80 rows)")
     assert done.stderr.count("\n") == 1
     read = [each for each in hub.asked if each.startswith("GET") and each.endswith(".jsonl")]
     assert all(f"/resolve/{COMMIT}/" in each for each in read)

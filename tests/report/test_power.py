@@ -45,7 +45,7 @@ def test_what_so_many_can_show_tier_by_tier(ran: Ran) -> None:
         "  11 planted once: an extraction rate of 13.6 % or more, a mean exposure of 3.00 bits or more",
         "  10 planted 4 times: an extraction rate of 14.9 % or more, a mean exposure of 3.11 bits or more",
         "  21 planted in all: an extraction rate of 7.4 % or more, a mean exposure of 2.45 bits or more",
-        "  100 controls: a TPR at 1 % FPR; a fault that exposes them by 1.97 bits or more",
+        "  100 controls: a TPR at 1 % FPR; a fault that exposes them by 1.97 bits or more on average",
     ]
 
 
