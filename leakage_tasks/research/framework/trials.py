@@ -89,7 +89,7 @@ class TrialStore:
         try:
             result = run(_plain(config), self.shared)
         except LeakageError as error:
-            error.args = (f"study {study}, trial {json.dumps(config)}: {error}",)
+            error.args = (f"study {study}: {error} (trial {json.dumps(config)})",)
             raise error from None
         seconds = time.perf_counter() - started
         trial = StudyTrial(_plain(config), _plain(result), seconds, code_of(run), _device())

@@ -123,7 +123,7 @@ def test_what_is_saved_needs_no_cluster(study: Study, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "kind", "message"),
     [
-        ("fails", TargetError, r'^study coins/table-1, trial {"coin": "fails", "seed": 1}: the coin rolled away'),
+        ("fails", TargetError, r'^study coins/table-1: the coin rolled away.* \(trial {"coin": "fails", "seed": 1}\)$'),
         ("dies", LeakageError, r"^tcp://.*: a trial ended its worker, .*: run the command again"),
     ],
 )
