@@ -227,7 +227,7 @@ PROBABILITY_BOUNDS = _interval(BOOTSTRAP.kind, _probability_ends)
 """Bootstrap interval of the mean of probabilities that are known up to bounds."""
 LOG_T = _interval("log-t", _exposure_ends)
 """Interval of the mean exposure of a small number of secrets, from a log-t method."""
-OF_MAXIMUM = _interval("by-canary", _ends_of_maximum)
+OF_MAXIMUM = _interval("largest ends of the canaries' intervals", _ends_of_maximum)
 """Interval of the largest exposure, from the interval or band of each canary's rank."""
 BY_CHANCE = _interval("", _chance_ends)
 """Interval of the share of hits in 95 % of runs, from the probability of each document."""

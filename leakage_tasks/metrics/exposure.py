@@ -184,7 +184,7 @@ TWO_RANKS: list[Metric] = [
     ),
 ]
 bits, log_perplexity = attrgetter("exposure"), attrgetter("log_perplexity")
-CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets and any model"
+CHANCE = "1.44 bits on average (1.14 for 10 fillings)"
 BOUNDS_ONLY = ValidityCheck(
     1, "the exposure of some canaries is only a lower bound: raise budget=", "lower-bound", low=True
 )

@@ -83,10 +83,6 @@ class _Tested(NamedTuple):
     p: float
     missed: str
 
-    @property
-    def planted(self) -> str:
-        return planted_words(self.copies) if self.copies else "planted"
-
 
 def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> Verdict | None:
     """Return the verdict on a task from its metrics and facts; None for tasks without a test and without metrics.
@@ -203,7 +199,7 @@ def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
     above = _holm(others)
     if above:
         least = max(above, key=lambda tier: tier.p)
-        where = f"{_times([tier.copies for tier in above])}, not {headline.planted}"
+        where = f"only if {_times([tier.copies for tier in above])}"
         return Verdict(
             "above chance", f"{least.shown} with probability {least.p:.2g}; {_not_significant(headline)}", where
         )
@@ -219,12 +215,13 @@ def _holm(tested_tiers: Sequence[_Tested]) -> list[_Tested]:
 
 def _not_significant(headline: _Tested) -> str:
     missed = headline.missed and f"; not detectable: {headline.missed}"
-    return f"p = {headline.p:.2g}{_planted(headline.copies)}{missed}"
+    secrets = f" for secrets {planted_words(headline.copies)}" if headline.copies else ""
+    return f"p = {headline.p:.2g}{secrets}{missed}"
 
 
 def _times(copies: Sequence[int]) -> str:
     *most, last = (f"{copy:,}" for copy in copies)
-    return f"planted {' and '.join([*([', '.join(most)] if most else []), last])} times"
+    return f"planted {' or '.join([*([', '.join(most)] if most else []), last])} times"
 
 
 def _tiers(values: Mapping[str, float | None], tested: Mapping[str, Any], figure: str) -> list[tuple[int, int, float]]:

@@ -273,6 +273,11 @@ def test_only_proven_first_places_count_for_secrets():
     assert found.value == pytest.approx(secret_bound(2, 4, math.log(10**6 - 4)))
 
 
+def test_a_first_place_within_rounding_noise_is_not_proven():
+    findings = [finding("a", BITS), finding("b", BITS, rank_low=1.0, rank_high=3.0), finding("c", 3.0)]
+    assert figures(findings)["epsilon_secret"].basis == "1 of 3 secrets proven to have rank 1"
+
+
 def test_the_space_of_most_canaries_decides_for_secrets():
     size = math.log2(1000)
     small = [finding(f"b-{n}", size, log2_size=size) for n in range(2)]

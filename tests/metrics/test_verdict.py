@@ -119,11 +119,14 @@ def test_what_only_more_copies_leak_is_said_and_the_headline_too() -> None:
     p = stats.gamma.sf(math.log(2) * 1.5 * 11, 11)
     found = verdict(EXPOSED, TIERED, **tiers("exposure", 1.5, 9.0, 19.0))
     assert found.short == "above chance"
-    assert found.label == "above chance, planted 4 and 16 times, not planted once"
+    assert found.label == "above chance, only if planted 4 or 16 times"
     missed = stats.chi2.isf(0.05, 22) / stats.chi2.isf(0.8, 22) / math.log(2)
-    assert f"p = {p:.2g} planted once; not detectable: a mean exposure below {missed:.2f} bits" in found.because
+    assert (
+        f"p = {p:.2g} for secrets planted once; not detectable: a mean exposure below {missed:.2f} bits"
+        in found.because
+    )
     extracted = verdict(EXTRACTED, TIERED, **tiers("extracted", 0.0, 0.0, 1.0))
-    assert extracted.label == "above chance, planted 16 times, not planted once"
+    assert extracted.label == "above chance, only if planted 16 times"
     assert "random guesses extract 10 of 10 planted 16 times with probability " in extracted.because
 
 

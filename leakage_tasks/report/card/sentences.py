@@ -78,7 +78,8 @@ def bound_words(result: TaskResult, column: Column) -> str:
 def _without_leak(column: Column, figure: Figure) -> str:
     """State the value without a leak: of the controls, and by chance."""
     control = [f"{_value(figure.control, column.unit)} for controls"] if figure.control is not None else []
-    chance = [f"{column.chance} by chance"] if column.chance else []
+    size = " (|R|: number of possible secrets)" if "|R|" in (column.chance or "") else ""
+    chance = [f"{column.chance} by chance{size}"] if column.chance else []
     return f", compared with {' and '.join([*control, *chance])}" if chance or control else ""
 
 

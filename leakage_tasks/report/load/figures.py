@@ -123,6 +123,10 @@ def counted_words(result: TaskResult, metric: str) -> str:
     """Return a description of the documents behind a value."""
     row = result.rows.get(metric)
     counted = None if row is None or row.count is None else result.rows.get(row.count)
+    planted = result.rows.get("n_planted")
+    if counted and planted and counted.name == f"n_{metric}":
+        # If all canaries have a value, the condition would only raise questions.
+        counted = planted if result.headline.get(counted.name) == result.headline.get(planted.name) else counted
     return counted.description if counted else "documents"
 
 

@@ -100,7 +100,7 @@ def _summary(result: DemoResult) -> str:
 
 def _verdict(verdict: Verdict) -> str:
     answer = {"above chance": "yes", "not above chance": "not shown"}.get(verdict.short, verdict.short)
-    return f"{answer}{verdict.where and f', for secrets {verdict.where}'}"
+    return f"{answer}{verdict.where and f', {verdict.where}'}"
 
 
 def _secrets(result: DemoResult, canaries: Sequence[Canary]) -> str:

@@ -40,7 +40,7 @@ def sentences(folder: Path, content: dict[str, Any], **tested: Any) -> dict[str,
 def test_a_rate_has_its_interval_number_tier_kind_share_and_attack(tmp_path: Path) -> None:
     shares = {"1": 0.0004, "16": 0.004}
     found = sentences(tmp_path, tiered(), planted_share=shares)["canary_extraction/extracted_x1"]
-    control = ", compared with 0 % for controls and 1/|R| by chance"
+    control = ", compared with 0 % for controls and 1/|R| by chance (|R|: number of possible secrets)"
     over = "over 12 canaries planted once (synthetic, drawn at random; 0.04 % of the training text by characters)"
     rate = "Extraction rate: 0 % (95 % interval 0 % to 26 %, Clopper-Pearson)"
     assert found == f"{rate}, {over}{control}, by the attack exposure (black box). {LOWER_BOUND}"

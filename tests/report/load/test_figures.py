@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from leakage_tasks.report.load.figures import Figure, figure, flags
+from leakage_tasks.report.load.figures import Figure, counted_words, figure, flags
 from leakage_tasks.report.load.results import TaskResult, read_runs
 from tests.report.made import leaking, results, write
 
@@ -88,3 +88,15 @@ def test_what_may_not_be_read_as_it_stands_is_flagged(tmp_path: Path, changed: d
 def test_a_null_task_raises_no_flag(tmp_path: Path):
     empty = dict.fromkeys(leaking()["canary_exposure"], None)
     assert flags(_task(tmp_path, {"canary_exposure": empty}, "canary_exposure")) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(20, "canaries planted"), (12, "canaries planted with a value of success_at_10")]
+)
+def test_a_rate_over_all_canaries_is_not_said_to_be_over_those_with_a_value(
+    tmp_path: Path, number: int, words: str
+) -> None:
+    content = results(leaking())
+    content["results"]["canary_extraction"] |= {"success_at_10,none": 0.5, "n_success_at_10,none": number}
+    (run,) = read_runs([write(tmp_path, content)])
+    assert counted_words(run.tasks["canary_extraction"], "success_at_10") == words

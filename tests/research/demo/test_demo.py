@@ -38,7 +38,7 @@ def test_it_shows_each_guess_beside_the_secret(tmp_path, capsys):
     ]
     verdicts = {
         "canary_exposure": Verdict("above chance", "because"),
-        "canary_extraction": Verdict("above chance", "because", "planted 10 times, not planted once"),
+        "canary_extraction": Verdict("above chance", "because", "only if planted 10 times"),
     }
     result = DemoResult(DemoFiles.under(tmp_path), "|a table|", found, found, [], 1.0, verdicts, 2.174)
     show_demo(result, canaries)
@@ -54,7 +54,7 @@ def test_it_shows_each_guess_beside_the_secret(tmp_path, capsys):
         "": "",
         "Results": "Results",
         "Does exposure show a leak?": "yes",
-        "Does extraction show a leak?": "yes, for secrets planted 10 times, not planted once",
+        "Does extraction show a leak?": "yes, only if planted 10 times",
         "exposure, planted 10 times": "6.6 bits on average; the maximum is 6.6",
         "exposure, planted once": "2.3 bits on average; the maximum is 6.6",
         "exposure, never planted": "1.0 bits on average; chance is 1.40",
