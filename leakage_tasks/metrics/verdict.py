@@ -273,7 +273,7 @@ def _on_identifiers(values: Mapping[str, float | None]) -> Verdict:
     assert p is not None
     if p <= ALPHA:
         shown = counted(number, "identifier")
-        return Verdict("above chance", f"chance alone exposes {shown} as much with probability {p:.2g}")
+        return Verdict("above chance", f"chance alone exposes {shown} this much with probability {p:.2g}")
     if (values.get("share_with_interval") or 0.0) < 1:
         return Verdict("inconclusive", "the exposure of some canaries is only a lower bound")
     return Verdict("not above chance", f"p = {p:.2g}")
@@ -281,7 +281,7 @@ def _on_identifiers(values: Mapping[str, float | None]) -> Verdict:
 
 def _exposed(copies: int, number: int, mean: float) -> _Tested:
     p = float(stats.gamma.sf(math.log(2) * mean * number, number))
-    shown = f"chance alone exposes {counted(number, 'secret')}{_planted(copies)} as much"
+    shown = f"chance alone exposes {counted(number, 'secret')}{_planted(copies)} this much"
     return _Tested(copies, number, shown, p, f"a mean exposure below {least_exposure(number):.2f} bits")
 
 

@@ -90,7 +90,7 @@ VALUES = {"exposure": 60.0, "n_planted": 12.0, "n_controls": 24.0, "control_p": 
 @pytest.mark.parametrize(
     ("changed", "tested", "words"),
     [
-        ({"identifier_p": 0.001, "n_identifiers": 12.0}, {}, "above chance: chance alone exposes 12 identifiers as"),
+        ({"identifier_p": 0.001, "n_identifiers": 12.0}, {}, "above chance: chance alone exposes 12 identifiers this"),
         ({"identifier_p": 0.2, "n_identifiers": 12.0}, {}, "not above chance: p = 0.2"),
         ({"identifier_p": 0.2, "n_identifiers": 12.0, "share_with_interval": 0.5}, {}, "inconclusive: the exposure of"),
         ({"identifier_p": 0.001, "n_identifiers": 12.0, "control_p": 0.001}, {}, "inconclusive: the controls are not"),

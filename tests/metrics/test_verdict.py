@@ -41,13 +41,13 @@ def test_secrets_no_model_saw_are_called_exposed_in_one_run_of_twenty() -> None:
 
 
 def test_a_single_secret_is_called_one_secret() -> None:
-    assert verdict(EXPOSED, n_planted=1.0).because.startswith("chance alone exposes 1 secret as much")
+    assert verdict(EXPOSED, n_planted=1.0).because.startswith("chance alone exposes 1 secret this much")
 
 
 def test_what_is_above_chance_says_how_unlikely_that_is() -> None:
     found = verdict(EXPOSED)
     assert found.short == "above chance"
-    assert found.because.startswith("chance alone exposes 32 secrets as much with probability ")
+    assert found.because.startswith("chance alone exposes 32 secrets this much with probability ")
     assert verdict(EXTRACTED, extracted=1 / 32).words == (
         "above chance: random guesses extract 1 of 32 with probability 3.2e-05"
     )
@@ -112,7 +112,7 @@ def tiers(figure: str, *shown: float) -> dict[str, float]:
 def test_the_headline_is_what_was_planted_once() -> None:
     found = verdict(EXPOSED, TIERED, **tiers("exposure", 5.0, 9.0, 19.0))
     assert found.label == "above chance"
-    assert found.because.startswith("chance alone exposes 11 secrets planted once as much with probability ")
+    assert found.because.startswith("chance alone exposes 11 secrets planted once this much with probability ")
 
 
 def test_what_only_more_copies_leak_is_said_and_the_headline_too() -> None:
