@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import string
@@ -146,6 +147,21 @@ def test_no_error_in_an_attack_shows_the_text_it_was_reading(private: Private, m
     assert caught.value.__suppress_context__
     assert private.shown(str(caught.value)) == []
     assert "natural-0001" in str(caught.value) or error is LeakageError or not proven
+
+
+def test_no_log_of_a_model_shows_the_text_that_it_was_sent(private: Private, monkeypatch, caplog) -> None:
+    from leakage_tasks.targets import CausalTarget
+
+    right = CausalTarget.log_perplexity
+
+    def logged(self, texts):
+        logging.getLogger("lm_eval.models.api_models").error("Exception: %s", texts)
+        return right(self, texts)
+
+    monkeypatch.setattr(CausalTarget, "log_perplexity", logged)
+    evaluate(private.lm, private, "canary_exposure", attack="rank-sample", budget=5)
+    assert "api_models" in caplog.text
+    assert private.shown(caplog.text) == []
 
 
 @pytest.mark.slow

@@ -1,12 +1,17 @@
-"""Redaction of error messages about natural canaries, whose secrets belong to real people."""
+"""Redaction of error and log messages about natural canaries, whose secrets belong to real people."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from typing import Any
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries.canary import MASK, Canary
 from leakage_tasks.core.errors import CUT, LONGEST, LeakageError, ReadingError, TargetError
+from leakage_tasks.core.log import log
+
+HIDDEN = "a message of %s is hidden, as natural canaries are attacked: attack canaries of another kind to see it"
 
 
 class _Guard:
@@ -72,6 +77,32 @@ class HidingSecrets(_Guard):
         for canary in natural:
             message = without_secret(message, canary)
         return type(error)(message)
+
+
+class HidingLogs:
+    """Context manager: if ``canaries`` include natural ones, no log message of another package is shown.
+
+    The harness logs a server's answer to a request that fails, and such an answer may repeat the request.
+    """
+
+    def __init__(self, canaries: Sequence[Canary]) -> None:
+        self._hides = any(canary.kind == NATURAL for canary in canaries)
+        self._factory = logging.getLogRecordFactory()
+
+    def __enter__(self) -> None:
+        if self._hides:
+            self._factory = logging.getLogRecordFactory()
+            logging.setLogRecordFactory(self._record)
+
+    def __exit__(self, *error: object) -> None:
+        if self._hides:
+            logging.setLogRecordFactory(self._factory)
+
+    def _record(self, name: str, *arguments: Any, **more: Any) -> logging.LogRecord:
+        record = self._factory(name, *arguments, **more)
+        if name != log.name:
+            record.msg, record.args, record.exc_info, record.stack_info = HIDDEN, (name,), None, None
+        return record
 
 
 about, hiding = NamingCanary, HidingSecrets

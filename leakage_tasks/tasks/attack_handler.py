@@ -13,7 +13,7 @@ from leakage_tasks.attacks import Finding, finding_from_json
 from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer_context
-from leakage_tasks.attacks.redact import HidingSecrets
+from leakage_tasks.attacks.redact import HidingLogs, HidingSecrets
 from leakage_tasks.attacks.run import Hooks, run_chosen
 from leakage_tasks.attacks.selection import AttackSettings, chosen_attacks
 from leakage_tasks.canaries import Canary, manifest_hash
@@ -61,7 +61,7 @@ def answering(lm: LM) -> Answer:
 
     def findings(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
         canaries: Sequence[Canary] = _canaries_of([request.doc for request in group], task_settings)
-        with HidingSecrets(canaries), forward_faults(lm):
+        with HidingLogs(canaries), HidingSecrets(canaries), forward_faults(lm):
             new_findings = (
                 _attack_endpoint(lm, task_settings, canaries, resume)
                 if takes_messages_alone(lm)
@@ -178,14 +178,16 @@ def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
 
 
 def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
-    """Return the texts of the longest canary with its secret and with another filling, and True if they are private.
+    """Return two texts of the longest canary's template, one with its secret, and True if they are private.
 
-    The texts verify a model's fast paths. A natural canary, which is private, is used only if there is no other kind.
+    The texts verify a model's fast paths. A natural canary, which is private, is used only if there is no other kind,
+    and without its secret, because warnings state the number of tokens of the texts.
     """
     public = [canary for canary in canaries if canary.kind != "natural"]
     longest = max(public or canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
     space = longest.attack_space
-    return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not public
+    fillings = [longest.secret, *space.sample(1, "check")] if public else space.sample(2, "check")
+    return [space.fill(filling) for filling in fillings], not public
 
 
 def _stored_findings(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from leakage_tasks.attacks import Finding
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.core.progress import progress
@@ -28,7 +29,8 @@ class CanariesBar:
     """A progress bar of the ``canaries`` that all processes attack; one process shows it.
 
     It shows the numbers of canaries that are done, memorized (according to the samples) and in progress, the rows that
-    the model reads per second, and the time left. The time is extrapolated from canaries that are done. It is absent
+    the model reads per second, and the time left. The rows of natural secrets are not shown, because the number of rows
+    of a search reveals when it found the secret. The time is extrapolated from canaries that are done. It is absent
     until a canary of each remaining kind (planted or control) is done, and while the canaries in progress have taken
     more rows than expected of all remaining ones.
 
@@ -52,6 +54,7 @@ class CanariesBar:
     ) -> None:
         self._canaries, self._processes, self._clock = canaries, processes, clock
         self._numbers = Counter(map(_kind, canaries))
+        self._shows_rows = all(canary.kind != NATURAL for canary in canaries)
         self._read = [0] * len(canaries)
         self._begun: set[int] = set()
         self._new_counts: Counter[str] = Counter()
@@ -109,7 +112,7 @@ class CanariesBar:
         left = seconds_left(self._numbers, self._all, elapsed)
         parts = [
             f"about {self._bar.format_interval(left)} left" if left else "",
-            f"{rows / elapsed:,.0f} rows/s" if rows and elapsed > 0 else "",
+            f"{rows / elapsed:,.0f} rows/s" if rows and elapsed > 0 and self._shows_rows else "",
             f"{self._all[MEMORIZED]} memorized",
             f"{self._all['begun'] - done} in progress" if done < len(self._canaries) else "",
         ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 import pytest
 
-from leakage_tasks.attacks.redact import HidingSecrets, without_its_words, without_secret
+from leakage_tasks.attacks.redact import HidingLogs, HidingSecrets, without_its_words, without_secret
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.core.errors import LeakageError, OptionError, SpaceError
+from leakage_tasks.core.log import log
 
 TEMPLATE = "the walrus pays {digits:2}-{digits:2} today"
 PART = TEMPLATE.removeprefix("the walrus ")
@@ -100,6 +102,27 @@ def test_a_cut_message_shows_no_part_of_a_text(shift: int) -> None:
     with pytest.raises(OptionError) as caught, HidingSecrets([NATURAL]):
         raise OptionError("of a … list" + "." * shift + ", the walrus pays 12-34 today" * 200)
     assert not re.search("wal|rus|pays|12-|34|today", str(caught.value))
+
+
+@pytest.mark.parametrize(("canaries", "hidden"), [([OTHER, NATURAL], True), ([OTHER], False)])
+def test_the_log_of_a_harness_model_is_hidden_during_attacks_on_natural_canaries(
+    canaries: list[Canary], hidden: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = logging.getLogger("lm_eval.models.api_models")
+    with HidingLogs(canaries):
+        try:
+            raise ValueError("the walrus pays 12-34 today")
+        except ValueError:
+            model.error("API request failed with error message: %s", '{"input": "the walrus"}', exc_info=True)
+    assert ("walrus" not in caplog.text) is hidden
+    assert model.name in caplog.text
+
+
+def test_the_log_is_hidden_no_longer_than_the_attacks(caplog: pytest.LogCaptureFixture) -> None:
+    with HidingLogs([NATURAL]):
+        log.warning("ours is shown")
+    logging.getLogger("asyncio").warning("later")
+    assert caplog.messages == ["ours is shown", "later"]
 
 
 def test_former_names_of_the_two_guards_are_accepted():

@@ -73,6 +73,12 @@ def test_canaries_are_counted_and_no_time_is_shown_before_one_is_done() -> None:
     assert bar._bar.postfix == "20 rows/s, 0 memorized, 1 in progress"
 
 
+def test_the_rows_of_natural_secrets_are_not_shown() -> None:
+    bar = CanariesBar([Canary("n", "pin {digits:2}", tuple("12"), kind="natural")], "t", shown=False)
+    bar.read(0, 40)
+    assert bar.words(2.0) == "0 memorized, 1 in progress"
+
+
 def test_no_time_is_shown_before_a_canary_of_each_remaining_kind_is_done() -> None:
     bar = bar_of()
     assert "left" not in after(bar, 3, *PLANTED)

@@ -167,7 +167,7 @@ class Engine(FirstPasses):
         except Exception as error:
             if proven or out_of_memory(error):
                 raise
-            log.debug("a pass over several texts cannot be made: %s", error)
+            log.debug("a pass over several texts cannot be made: %s", type(error).__name__)
         self._step_aside(kind, rows)
         return None
 

@@ -75,7 +75,7 @@ class FirstPasses(TextTable):
         except Exception as error:
             if self.pads or out_of_memory(error):
                 raise
-            log.debug("texts of several lengths cannot share a pass: %s", error)
+            log.debug("texts of several lengths cannot share a pass: %s", type(error).__name__)
             self.pads = False
         if self.pads:
             return result

@@ -164,7 +164,7 @@ class Decoder:
         except Exception as error:
             if out_of_memory(error):
                 raise
-            log.debug("sources of different lengths cannot share a forward pass: %s", error)
+            log.debug("sources of different lengths cannot share a forward pass: %s", type(error).__name__)
         else:
             if same_logits(fast, plain, self._noise):
                 return True

@@ -170,7 +170,16 @@ def test_a_wrong_pass_over_several_lengths_is_found(
     target = target_of(name)
     check(name, target)
     assert (target.engine.mixes, target.engine.cached) == (False, True)
-    assert "a pass is off by" in caplog.text or "no such mask" in caplog.text
+    assert "a pass is off by" in caplog.text or "cannot be made: ValueError" in caplog.text
+
+
+def test_an_error_of_a_pass_over_several_lengths_is_logged_without_its_message(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger=log.name)
+    _error(monkeypatch)
+    check("gpt2", target_of("gpt2"))
+    assert "no such mask" not in caplog.text
 
 
 def test_rows_taken_for_one_another_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

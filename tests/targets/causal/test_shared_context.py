@@ -222,7 +222,7 @@ def test_a_wrong_pass_after_a_context_is_found(
     assert (target.engine.shares, target.engine.mixes, target.engine.cached) == (False, True, True)
     assert target.engine._contexts
     assert not any(context.tensors for context in target.engine._contexts.values())
-    assert "a pass is off by" in caplog.text or "an attention of its own" in caplog.text
+    assert "a pass is off by" in caplog.text or "cannot be made: " in caplog.text
 
 
 @pytest.mark.parametrize("name", ["mistral", "gpt_oss"])
