@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +34,8 @@ MAX_CLASSES = 100_000
 
 MOST_NAMED = 20
 """Maximum number of columns that an error lists."""
+NAME = re.compile(r"(?=.{1,30}$)(?!.*\d{4})[^\W\d][\w.:/-]*( [\w.:/-]+){0,2}")
+"""Text that looks like the name of a column, and not like a value in a file without a header."""
 
 
 def lost_rows(left: int) -> PlantingError:
@@ -43,13 +46,18 @@ def lost_rows(left: int) -> PlantingError:
 
 
 class NoColumnError(PlantingError):
-    """An error for a missing column; ``nameless`` is this error without the names of the existing columns."""
+    """An error for a missing column; ``nameless`` is this error without the names of the existing columns.
+
+    Without a header, the first row of a file, which may be private, is taken for the names. So they are listed only if
+    all look like names.
+    """
 
     def __init__(self, path: Path, name: str, columns: Sequence[str], option: str) -> None:
         missing, remedy = f"no column {name!r}", "name one with {}"
         more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
-        there = f"(it has {', '.join(columns[:MOST_NAMED])}{more})"
-        super().__init__(subject=str(path), problem=f"{missing} {there}", remedy=remedy, option=option)
+        listed = all(map(NAME.fullmatch, columns))
+        there = f" (it has {', '.join(columns[:MOST_NAMED])}{more})" if listed else ""
+        super().__init__(subject=str(path), problem=f"{missing}{there}", remedy=remedy, option=option)
         self.nameless = PlantingError(subject=str(path), problem=missing, remedy=remedy, option=option)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.data.layout import Columns, choose_texts
+from leakage_tasks.data.layout import Columns, NoColumnError, choose_texts
 from leakage_tasks.data.shapes import SHAPES, RowCopy, filled, shape_called
 from leakage_tasks.data.turns import Dialect
 
@@ -118,3 +118,20 @@ def test_the_row_of_a_copy(
 
 def test_every_shape_has_a_name_of_its_own() -> None:
     assert len({shape.name for shape in SHAPES}) == len(SHAPES)
+
+
+@pytest.mark.parametrize(
+    ("first", "listed"),
+    [
+        ("id,body", True),
+        ("prompt id,turn-2", True),
+        ("she pays with 5105 1051 0510 5100,b", False),
+        ("a,ottoline@example.org", False),
+        ("219-09-4321,b", False),
+        ("call me after the lunch,b", False),
+    ],
+)
+def test_the_first_row_is_listed_as_columns_only_if_it_looks_like_names(first: str, listed: bool) -> None:
+    message = str(NoColumnError(Path("x.csv"), "text", first.split(","), "text_column"))
+    assert (first.replace(",", ", ") in message) is listed
+    assert message.endswith("name one with --text-column")
