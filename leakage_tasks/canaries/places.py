@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from leakage_tasks.canaries.sidecar import Part
+from leakage_tasks.core.errors import PlantingError
 
+MOST_COPIES = 10_000_000
+"""Maximum number of copies in a data set, whose positions are held in memory."""
 Gap = tuple[int, str]
 """Number of a gap between rows (gap g follows the first g rows), and the id of the canary planted in it."""
 
@@ -16,6 +19,12 @@ Gap = tuple[int, str]
 def stream_of(seed: int, part: Part | None) -> str:
     """Return the seed with which the positions of a part's copies are drawn."""
     return f"validation:{seed}" if part == "validation" else str(seed)
+
+
+def check_copies(source: object, copies: int) -> None:
+    """Raise PlantingError if a manifest or record, ``source``, has more copies than :data:`MOST_COPIES`."""
+    if copies > MOST_COPIES:
+        raise PlantingError(f"{source}: has more than {MOST_COPIES:,} copies to plant: lower its repetitions")
 
 
 def gaps_of(copies: Mapping[str, int], rows: int, seed: int | str) -> list[Gap]:

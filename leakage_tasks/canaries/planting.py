@@ -14,7 +14,7 @@ from leakage_tasks.canaries.families.corpus import frequent_words
 from leakage_tasks.canaries.generate import public
 from leakage_tasks.canaries.manifest import is_private, read_manifest, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
-from leakage_tasks.canaries.places import Gap, gaps_of
+from leakage_tasks.canaries.places import Gap, check_copies, gaps_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport, check_places, jobs_of
 from leakage_tasks.canaries.plant_shards import Counted, count, plant_counted
 from leakage_tasks.canaries.sidecar import named
@@ -186,7 +186,8 @@ def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int | str) -> list[Ga
 def _to_plant(canaries: Sequence[Canary], manifest: Path, source_column: str | None) -> list[Canary]:
     """Return the canaries to plant.
 
-    Raises PlantingError if there are no such canaries, or if a canary has a source sentence but no column for it.
+    Raises PlantingError if there are no such canaries or too many copies, or if a canary has a source sentence but no
+    column for it.
     """
     planted = {canary.id for canary in canaries if canary.planted}
     for canary in canaries:
@@ -199,6 +200,7 @@ def _to_plant(canaries: Sequence[Canary], manifest: Path, source_column: str | N
         raise PlantingError(
             f"{manifest}: holds only controls or natural canaries, nothing to plant: make some to plant"
         )
+    check_copies(manifest, sum(canary.repetitions for canary in chosen))
     for canary in chosen:
         if canary.source is not None and source_column is None:
             raise PlantingError(f"{canary.id} has a source sentence: name the column it goes to with --source-column")

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
-from leakage_tasks.canaries.places import Gap, distribute_gaps, gaps_of, planted_rows, stream_of
+from leakage_tasks.canaries.places import Gap, check_copies, distribute_gaps, gaps_of, planted_rows, stream_of
 from leakage_tasks.canaries.shard_work import Written, written_before
 from leakage_tasks.canaries.sidecar import Sidecar, named, read_sidecar, sha256_of, sidecar_path
 from leakage_tasks.core.atomic import check_place, replacing
@@ -47,6 +47,7 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
     planted, output = named(Path(planted)), named(Path(output))
     shown = output
     record = _read_record(planted)
+    check_copies(sidecar_path(planted), sum(record.copies.values()))
     if record.turn not in (None, "new"):
         raise PlantingError(
             f"{planted}: its copies are in turns of existing conversations (--chat-position {record.turn}), and cannot "

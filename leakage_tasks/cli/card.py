@@ -10,7 +10,7 @@ import typer
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.cli.report_options import Delta, check_delta
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.errors import OptionError, one_line
 
 
 @register_command("card", REPORT, 4, example="leakage card results --card README.md --name my-model")
@@ -49,7 +49,8 @@ def card_command(
         print(f"{card}: up to date, nothing written")
         return
     save_card(card, made.text)
-    print(f"{card}: section and {made.results} model-index results of {made.name} written{_left_out(made.unfit)}")
+    name = one_line(made.name)
+    print(f"{card}: section and {made.results} model-index results of {name} written{_left_out(made.unfit)}")
 
 
 def _left_out(unfit: tuple[tuple[str, str], ...]) -> str:

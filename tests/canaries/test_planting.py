@@ -15,7 +15,9 @@ import pytest
 from scipy.stats import chisquare
 
 from leakage_tasks.canaries import Canary, make_canaries, plant, read_manifest, shard_work, verify, write_manifest
+from leakage_tasks.canaries.places import MOST_COPIES
 from leakage_tasks.canaries.planting import draw_gaps
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError, PlantingError
 
 
@@ -135,6 +137,25 @@ def test_natural_canaries_are_in_the_data_already(tmp_path: Path) -> None:
     write_manifest([replace(natural, kind="natural")], manifest)
     with pytest.raises(PlantingError, match="nothing to plant"):
         plant(manifest, source, output)
+
+
+@pytest.mark.parametrize("copies", [MOST_COPIES + 1, 10**18])
+def test_more_copies_than_fit_in_memory_are_refused(tmp_path: Path, copies: int) -> None:
+    made = make_canaries("{unique} {digits:4}", 1, repetitions=(copies,))
+    write_manifest(made, tmp_path / "m.jsonl")
+    (tmp_path / "train.txt").write_text("a\n")
+    with pytest.raises(PlantingError, match=r"m.jsonl: has more than 10,000,000 copies to plant: lower its"):
+        plant(tmp_path / "m.jsonl", tmp_path / "train.txt", tmp_path / "planted.txt", near_copies=1)
+
+
+def test_a_record_of_more_copies_than_fit_in_memory_is_refused(tmp_path: Path, manifest: Path) -> None:
+    (tmp_path / "train.txt").write_text("a\n")
+    plant(manifest, tmp_path / "train.txt", tmp_path / "planted.txt")
+    record = json.loads((tmp_path / "planted.txt.leakage.json").read_text())
+    record["copies"] = dict.fromkeys(record["copies"], 10**12)
+    (tmp_path / "planted.txt.leakage.json").write_text(json.dumps(record))
+    with pytest.raises(PlantingError, match="more than 10,000,000 copies"):
+        remove(tmp_path / "planted.txt", tmp_path / "back.txt")
 
 
 def test_the_record(tmp_path: Path, manifest: Path) -> None:

@@ -361,6 +361,12 @@ def test_a_card_of_bare_carriage_returns_gets_its_results_once(tmp_path):
     assert run_command(path, "--card", place) == f"{place}: up to date, nothing written\n"
 
 
+def test_a_name_in_the_card_sends_no_control_characters_to_the_terminal(tmp_path):
+    path, place = write(tmp_path / "results", results(leaking())), tmp_path / "README.md"
+    place.write_text('---\nmodel-index:\n- name: "m\\e[2J\\a"\n  results: []\n---\n')
+    assert "of m\\x1b[2J\\x07 written" in run_command(path, "--card", place)
+
+
 def test_a_new_card_is_made_and_then_left_alone(tmp_path):
     path, place = write(tmp_path / "results", results(leaking())), tmp_path / "README.md"
     assert run_command(path, "--card", place) == f"{place}: section and 3 model-index results of one written\n"
