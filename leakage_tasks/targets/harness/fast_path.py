@@ -18,6 +18,7 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import texts_at_once
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.full_float32 import full_float32
+from leakage_tasks.targets.harness.float32_sums import float32_sums
 from leakage_tasks.targets.noise import agree
 from leakage_tasks.targets.rounding import explains
 from leakage_tasks.targets.seq2seq.languages import Languages
@@ -157,7 +158,7 @@ def _disagreement(
         whose, theirs = "a plain forward pass'", np.array([plain.bits(*request[1:]) for request in requests])
     else:
         # A fixed batch size keeps the harness from its batch-size search, which every process would have to join.
-        with full_float32(target.device):
+        with full_float32(target.device), float32_sums(lm):
             answers = lm._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=len(requests))
         whose, theirs = "the harness'", np.array([-answer[0] / LN2 for answer in answers])
     if agree(target, ours, theirs, [len(tokens) for tokens in encoded]):

@@ -16,6 +16,7 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.attack_coroutine import submit
 from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.harness.faults import class_names, forward_faults, gives_no_likelihoods
+from leakage_tasks.targets.harness.float32_sums import float32_sums
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 Answer = TypeVar("Answer")
@@ -104,7 +105,7 @@ def submit_batched(
     """Return the answers of ``call`` to ``requests``, in one call with other attacks' requests of equal ``kind``."""
 
     def many(several: Sequence[list[Any]]) -> list[list[Answer]]:
-        with forward_faults(lm):
+        with forward_faults(lm), float32_sums(lm):
             answers = iter(call([item for part in several for item in part]))
         return [list(islice(answers, len(part))) for part in several]
 
@@ -215,7 +216,7 @@ class HarnessTexts:
     def _answers(self, kind: Any, arguments: Sequence[tuple]) -> list[Any]:
         # An API model raises an error for an empty list of requests.
         requests = [request(kind, {}, args, index) for index, args in enumerate(arguments)]
-        with forward_faults(self._lm):
+        with forward_faults(self._lm), float32_sums(self._lm):
             return list(getattr(self._lm, kind)(requests)) if requests else []
 
 

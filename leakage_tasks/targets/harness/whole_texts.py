@@ -15,6 +15,7 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.embedded_tokens import embedded_tokens
 from leakage_tasks.targets.harness.faults import forward_faults, gives_no_likelihoods
+from leakage_tasks.targets.harness.float32_sums import float32_sums
 from leakage_tasks.targets.harness.target import HarnessScorer, target_for_texts
 from leakage_tasks.targets.token_ids import token_ids
 
@@ -76,7 +77,7 @@ class WholeTexts:
         Raises TargetError for a model without log-likelihoods and for a value that is not finite.
         """
         distinct = list(dict.fromkeys(texts))
-        with forward_faults(self._lm):
+        with forward_faults(self._lm), float32_sums(self._lm):
             costs = self._by_tokens(distinct) if self._tokens else self._by_text(distinct)
         if not all(math.isfinite(each.bits) for each in costs):
             raise TargetError(f"{type(self._lm).__name__} gave a log-likelihood that is not finite: check the model")

@@ -9,7 +9,7 @@ import torch
 from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
 from peft import PromptTuningConfig, get_peft_model
-from transformers import AutoModelForCausalLM, BertConfig, XLMConfig, XLNetConfig
+from transformers import AutoModelForCausalLM, BertConfig, GPT2Config, GPT2LMHeadModel, XLMConfig, XLNetConfig
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.pairs import Pair
@@ -186,6 +186,29 @@ def test_a_subclass_that_scores_otherwise_is_taken_at_its_word(caplog):
     assert "cache is off" in caplog.text
     expected = [2 * cost for cost in direct_costs(lm.model, lm.tokenizer, TEXTS)]
     assert target.log_perplexity(TEXTS) == pytest.approx(expected, abs=2e-3)
+
+
+def in_bfloat16(length):
+    """A random model in bfloat16, and a text of ``length`` characters, each a token."""
+    torch.manual_seed(0)
+    vocabulary = {"vocab_size": len(letters()), "bos_token_id": letters().bos_token_id}
+    config = GPT2Config(**vocabulary, n_layer=2, n_embd=32, n_head=2, n_positions=length + 1)
+    model = GPT2LMHeadModel(config).eval().bfloat16()
+    return HFLM(pretrained=model, tokenizer=letters()), ("the pin " * length)[:length]
+
+
+def test_a_long_text_in_16_bits_keeps_the_fast_target():
+    lm, text = in_bfloat16(500)
+    target = as_target(lm, [text, text[:-1] + "1"])
+    assert isinstance(target, CausalTarget)
+    assert target.cached
+
+
+def test_the_harness_sums_a_long_text_in_float32():
+    lm, text = in_bfloat16(500)
+    expected = direct_costs(lm.model, lm.tokenizer, [text])
+    assert HarnessTarget(lm).log_perplexity([text]) == pytest.approx(expected, abs=0.01)
+    assert lm.softmax_dtype is None
 
 
 def test_natural_logarithms_become_bits():
