@@ -309,3 +309,22 @@ def test_attention_equals_that_over_whole_texts(case: tuple[int, list[int], int,
                 weights = torch.cat([scores, extra]).softmax(0)[: len(visible)]
                 expected = weights @ whole[1][head // GROUP, visible]
                 assert torch.allclose(found[row, asked, head], expected, atol=1e-5)
+
+
+def test_16_bits_are_normalised_without_a_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = torch.Generator().manual_seed(0)
+    query, keys, values, *context = (
+        torch.randn(*shape, generator=random).bfloat16()
+        for shape in ((5, HEADS, 1, WIDTH), *[(5, HEADS, 3, WIDTH)] * 2, *[(1, HEADS, 100, WIDTH)] * 2)
+    )
+    reading = Reading(np.full((5, 2), 7), None, np.ones((5, 1), dtype=bool), 100)
+    shared: Any = SharedContext((5,) * 100, None, list(context))
+    batch = SharedContextBatch(SimpleNamespace(layers=[]), reading, shared, ())  # type: ignore[arg-type]
+    exact = torch.nn.functional.scaled_dot_product_attention(
+        query.float(),
+        *(torch.cat([c.expand(5, -1, -1, -1), o], dim=2).float() for c, o in zip(context, (keys, values), strict=True)),
+    )
+    monkeypatch.setattr(torch.Tensor, "float", None)
+    found = batch.attend(query, keys, values, Scores(WIDTH**-0.5))
+    monkeypatch.undo()
+    assert torch.allclose(found.transpose(1, 2).float(), exact, atol=0.02)
