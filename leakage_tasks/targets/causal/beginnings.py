@@ -71,20 +71,29 @@ def worth_of_a_pass(reader: Any) -> int:
 
 def begin(reader: Any, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun:
     """Read texts from their first token; a long prefix that they share is read and stored once."""
-    engine = reader.engine
-    if continues(reader) and all(source is None for source in sources):
-        known = engine.context_of(texts)
-        if known is None and (shared := shared_tokens(texts)) >= CONTEXT:
-            known = engine.share(texts[0][:shared])
-        elif known is None and len(texts) == 1 and len(texts[0]) >= CONTEXT:
-            return engine.share(texts[0])
-        if known is not None and continues(reader):
-            return _begin_after(reader, known, texts)
-    return engine.begin(texts, sources)
+    known = shared_context(reader, texts, sources)
+    if known is None and len(texts) == 1 and len(texts[0]) >= CONTEXT and sources[0] is None and continues(reader):
+        begun: Begun = reader.engine.share(texts[0])
+        return begun
+    return begin_after(reader, known, texts, sources)
 
 
-def _begin_after(reader: Any, known: Begun, texts: Sequence[Sequence[int]]) -> Begun:
-    """Return :meth:`Engine.begin` for texts that begin with a known text of some more tokens."""
+def shared_context(reader: Any, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun | None:
+    """Return the stored context that all texts begin with, after reading and storing it if that saves enough; else
+    None."""
+    if not continues(reader) or any(source is not None for source in sources):
+        return None
+    known: Begun | None = reader.engine.context_of(texts)
+    if known is None and (shared := shared_tokens(texts)) >= CONTEXT:
+        known = reader.engine.share(texts[0][:shared])
+    return known if continues(reader) else None
+
+
+def begin_after(reader: Any, known: Begun | None, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun:
+    """Return :meth:`Engine.begin` for texts that begin with the ``known`` text, if any, and have more tokens."""
+    if known is None:
+        whole: Begun = reader.engine.begin(texts, sources)
+        return whole
     skipped = len(known.costs[0]) + 1
     rests = [list(text[skipped:]) for text in texts]
     ids, mask = padded(rests, 0)

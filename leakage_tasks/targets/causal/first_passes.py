@@ -19,6 +19,9 @@ from leakage_tasks.targets.rounding import same_logits
 
 CHECKED = 4
 """Number of rows of a pass that are compared with plain passes."""
+IN_CACHE = 1 << 20
+"""Number of logits normalised at once on a CPU, where rows that fit in its cache take less time; a larger number would
+also copy all logits of a long text."""
 
 
 class Begun(NamedTuple):
@@ -34,8 +37,18 @@ class Begun(NamedTuple):
 
 def token_bits(logits: Tensor, tokens: Tensor) -> FloatArray:
     """Return costs in bits ``[n, k]`` of tokens ``[n, k]``, by the logits ``[n, k, V]`` before each of them."""
-    costs: FloatArray = logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0].cpu().double().numpy() / -LN2
+    size = tokens.shape[1] or 1
+    if logits.device.type == "cpu":
+        size = min(size, max(1, IN_CACHE // (len(logits) * logits.shape[-1])))
+    parts = zip(logits.split(size, dim=1), tokens.split(size, dim=1), strict=True)
+    log_p = [in_float32(part).log_softmax(-1).gather(-1, own[..., None])[..., 0] for part, own in parts]
+    costs: FloatArray = torch.cat(log_p, dim=1).cpu().double().numpy() / -LN2
     return costs
+
+
+def in_float32(tensor: Tensor) -> Tensor:
+    """Return a tensor in float32."""
+    return tensor if tensor.dtype == torch.float32 else tensor.float()
 
 
 class FirstPasses(TextTable):
@@ -92,7 +105,7 @@ class FirstPasses(TextTable):
         with reader.inference():
             logits, cache = reader.read_first(tokens, sources)
             after = token_bits(logits[:, :-1], tokens[:, 1:])
-            last = logits[torch.arange(len(texts)), torch.from_numpy(lengths) - 1]
+            last = in_float32(logits[torch.arange(len(texts)), torch.from_numpy(lengths) - 1])
             rows = self.keep(ids, lengths, cache, sources)
         return Begun(rows, [costs[: length - 1] for costs, length in zip(after, lengths.tolist(), strict=True)], last)
 

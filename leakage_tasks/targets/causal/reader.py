@@ -21,6 +21,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import PADDING_ON_CPU
 from leakage_tasks.targets.causal.engine import Engine
+from leakage_tasks.targets.causal.first_passes import IN_CACHE, in_float32
 from leakage_tasks.targets.causal.windows import windows_of
 from leakage_tasks.targets.embedded_tokens import EmbeddedTokens
 from leakage_tasks.targets.full_float32 import full_float32
@@ -32,8 +33,6 @@ from leakage_tasks.targets.tokens.vocabulary import token_pieces
 
 ANY_LENGTH = 2048
 """Maximum number of tokens for a model without a limit of its own."""
-IN_CACHE = 1 << 20
-"""Number of logits normalised at once on a CPU."""
 
 
 class TextModel:
@@ -187,13 +186,13 @@ class CausalReader(TextModel):
     def read_first(self, tokens: Tensor, sources: Sequence[Any], keep: int | None = None) -> tuple[Tensor, Any]:
         """Read texts ``[n, P]`` from their first token and return logits ``[n, keep or P, V]`` and the model's cache.
 
-        The cache is None for ``cached=False``.
+        The logits have the model's data type. The cache is None for ``cached=False``.
         """
         # A cache of its own drops the tokens outside a sliding window; this one keeps every token.
         more: dict[str, Any] = {self._cache_name: DynamicCache()} if self.cached and self.windows else {}
         more |= {"logits_to_keep": keep} if keep and self._keeps_logits else {}
         out = self.model(input_ids=tokens, use_cache=self.cached, **more, **_looked_at(sources))
-        return out.logits[:, -(keep or tokens.shape[1]) :].float(), self._cache_of(out) if self.cached else None
+        return out.logits[:, -(keep or tokens.shape[1]) :], self._cache_of(out) if self.cached else None
 
     def read_on(self, cache: Any, tokens: Tensor, sources: Sequence[Any] = (None,), **more: Any) -> tuple[Tensor, Any]:
         """Read ``tokens`` ``[n, k]`` after ``cache`` and return logits ``[n, k, V]`` and the new cache.
@@ -229,11 +228,6 @@ class CausalReader(TextModel):
 def moved(tensor: Tensor, device: torch.device) -> Tensor:
     """Return a tensor on a device; the conversion of a tensor that is there already would be an operation too."""
     return tensor if tensor.device == device else tensor.to(device, non_blocking=True)
-
-
-def in_float32(tensor: Tensor) -> Tensor:
-    """Return a tensor in float32."""
-    return tensor if tensor.dtype == torch.float32 else tensor.float()
 
 
 def _looked_at(sources: Sequence[Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.targets.causal.beginnings import begin, costs_after, shared_tokens
+from leakage_tasks.targets.causal.beginnings import begin, begin_after, costs_after, shared_context, shared_tokens
 from leakage_tasks.targets.causal.text_rows import TextRows
 
 MORE_TOKENS = 1.5
@@ -62,10 +62,19 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
     """Return the text, the cost of the prefix and the costs of the next tokens for each request."""
     reader = requests[0].target
     results: dict[int, tuple[TextRows, float, FloatArray]] = {}
+    tokens = [request.tokens for request in requests]
+    # A batch that fits in memory may be too small to show that all texts share a context.
+    with reader.pass_rows.limit.halving(1):
+        known = shared_context(reader, tokens, [request.target.source for request in requests])
+    shared = 0 if known is None else 1 + len(known.costs[0])
+
+    def fit(length: int) -> int:
+        return int(reader.text_rows(length, length - shared, copied=0))
 
     def read(indices: Sequence[int]) -> FloatArray:
         batch = [requests[index] for index in indices]
-        begun = begin(reader, [request.tokens for request in batch], [request.target.source for request in batch])
+        texts, sources = [request.tokens for request in batch], [request.target.source for request in batch]
+        begun = begin(reader, texts, sources) if len(requests) == 1 else begin_after(reader, known, texts, sources)
         columns, each = _all_columns(batch)
         following, bits = reader.costs(begun.logits, columns), np.zeros(len(batch))
         for row, (index, request) in enumerate(zip(indices, batch, strict=True)):
@@ -74,9 +83,9 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
             results[index] = text, float(bits[row]), following[row : row + 1, each[row]]
         return bits
 
-    lengths, indices = [len(request.tokens) for request in requests], range(len(requests))
+    lengths, indices = list(map(len, tokens)), range(len(requests))
     padding = 0.0 if reader.engine.pads is False or not reader.engine.cached else reader.most_padding
-    reader.pass_rows.limit.by_length(lengths, reader.read_rows, read, indices, most_padding=padding)
+    reader.pass_rows.limit.by_length(lengths, fit, read, indices, most_padding=padding)
     return [results[index] for index in indices]
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from leakage_tasks.targets.causal.beginnings import worth_of_a_pass
 from leakage_tasks.targets.causal.cache import attention_only, hollow, tensors_of
+from leakage_tasks.targets.causal.first_passes import in_float32
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES, check_one_row
 from leakage_tasks.targets.pass_rows import TOKENS_ON_CPU, RowLimit
@@ -105,7 +106,7 @@ class SuffixSampler:
         logits, caches = zip(*(self.target.read_first(part, (None,), keep=1) for part in parts), strict=True)
         live = _growing(caches, tokens.shape[1], more) if self.target.cached else NoCache(tokens)
         self.goes_on_by_tokens = not live.many_tokens
-        return live, torch.cat(logits)[:, -1]
+        return live, in_float32(torch.cat(logits)[:, -1])
 
     def go_on(self, live: GrowingCache, tokens: Tensor, rows: slice = ALL) -> Tensor:
         """Append ``tokens`` ``[n]`` to n of the rows and return logits ``[n, V]`` after them."""

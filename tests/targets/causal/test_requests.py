@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import torch
 
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.causal import first_passes
 from leakage_tasks.targets.causal.engine import Engine
 from leakage_tasks.targets.causal.requests import Start, Step, extend_all, start_all
+from leakage_tasks.targets.memory import LOGIT_BYTES, SHARE, memory_within
 from tests.oracles import letters
 from tests.targets.causal.models import ATTENTION, COLUMNS, MODELS, V, bits_after, model_of, next_costs, target_of
 
@@ -109,6 +112,50 @@ def test_memory_that_runs_out_halves_the_texts_of_a_pass(monkeypatch: pytest.Mon
     assert [cost for _, cost, _ in found] == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
     assert target.engine.pads
     assert target.pass_rows.limit.most == 2
+
+
+def rows_of_first_passes(monkeypatch: pytest.MonkeyPatch, beginning: str) -> tuple[CausalTarget, list[int]]:
+    """Begin nine texts in memory for the logits of two, of a large vocabulary; return the rows of each first pass."""
+    target, right, rows = target_of("gpt2"), Engine._first_pass, []
+    texts = target.token_rows([beginning + "abcdefghi"[n] * (83 - len(beginning)) for n in range(9)])
+    target.pass_rows = replace(target.pass_rows, vocabulary=10_000)
+
+    def recorded(own: Engine, texts: Any, sources: Any) -> Any:
+        rows.append(len(texts))
+        return right(own, texts, sources)
+
+    monkeypatch.setattr(Engine, "_first_pass", recorded)
+    with memory_within(math.ceil(2 * len(texts[0]) * LOGIT_BYTES * 10_000 / SHARE) + 9):
+        found = start_all([Start(target, row, COLUMNS) for row in texts])
+    assert [cost for _, cost, _ in found] == pytest.approx([bits_after("gpt2", row)[0] for row in texts], abs=1e-3)
+    return target, rows
+
+
+def test_a_first_pass_has_as_many_rows_as_memory_holds_logits_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rows_of_first_passes(monkeypatch, "")[1] == [2, 2, 2, 2, 1]
+
+
+def test_texts_that_share_a_context_read_it_once_though_few_fit_in_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, rows = rows_of_first_passes(
+        monkeypatch, "the very long pin of anna who is old and has told no one of it so far "
+    )
+    assert rows == [1]
+    assert len(target.engine._contexts) == 1
+
+
+def test_the_costs_of_a_long_text_need_no_copy_of_its_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, right = [], torch.Tensor.log_softmax
+    logits, tokens = torch.randn(2, 30, V), torch.randint(V, (2, 30))
+    expected = torch.nn.functional.log_softmax(logits, -1).gather(-1, tokens[..., None])[..., 0] / -math.log(2)
+
+    def recorded(logits: Any, dim: int) -> Any:
+        sizes.append(logits.numel())
+        return right(logits, dim)
+
+    monkeypatch.setattr(torch.Tensor, "log_softmax", recorded)
+    monkeypatch.setattr(first_passes, "IN_CACHE", 8 * V)
+    assert np.allclose(first_passes.token_bits(logits, tokens), expected.numpy(), atol=1e-5)
+    assert max(sizes) <= 8 * V
 
 
 def test_each_request_gets_the_costs_of_its_own_tokens() -> None:
