@@ -41,7 +41,7 @@ def token_bits(logits: Tensor, tokens: Tensor) -> FloatArray:
     if logits.device.type == "cpu":
         size = min(size, max(1, IN_CACHE // (len(logits) * logits.shape[-1])))
     parts = zip(logits.split(size, dim=1), tokens.split(size, dim=1), strict=True)
-    log_p = [in_float32(part).log_softmax(-1).gather(-1, own[..., None])[..., 0] for part, own in parts]
+    log_p = [in_float32(part).log_softmax(-1).gather(-1, chosen[..., None])[..., 0] for part, chosen in parts]
     costs: FloatArray = torch.cat(log_p, dim=1).cpu().double().numpy() / -LN2
     return costs
 

@@ -129,6 +129,8 @@ class ExposureCallback(TrainerCallback):
         self._pace = TimeShare(self.share)
         self._measured: int | None = None
         self._skipped: set[int] = set()
+        self._skipped_before = 0
+        """Number of points skipped after the last measurement before the checkpoint of a resumed run."""
         self._warned = self._shows_bar = False
 
     def attach(self, trainer: Trainer) -> ExposureCallback:
@@ -145,6 +147,7 @@ class ExposureCallback(TrainerCallback):
     ) -> None:
         """Measure the model before its first step, so that an unsupported model is an error before training."""
         self._target, self._measured, self._skipped, self._warned = None, None, set(), False
+        self._skipped_before = 0
         self._shows_bar = sys.stderr.isatty() and not getattr(args, "disable_tqdm", True)
         # All processes raise it: a process that trained on would wait for the others forever.
         check_whole(kwargs["model"], None if self._trainer is None else self._trainer.accelerator)
@@ -162,16 +165,16 @@ class ExposureCallback(TrainerCallback):
         self._target = live_target(kwargs["model"], processing)
         self._watched = in_chat(self.manifest, self.canaries, self._target.tokenizer, self.context, self.chat)
         self._pace = TimeShare(self.share)
+        self._check_canaries()
         if self._trainer is not None and self.preflight != 0:
             check_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
         # A run resumed from a checkpoint already has measurements in its log history.
         latest = next((entry for entry in reversed(state.log_history) if SKIPPED in entry), None)
-        metrics = self._measure_baseline(resumed=latest is not None)
+        metrics = self._measure_baseline() if latest is None else None
         self._measured = state.global_step
         if latest is not None:
-            # Negative numbers, because the steps of points skipped before the checkpoint are unknown.
-            self._skipped = set(
-                range(self._points(latest) - self._points({"epoch": state.epoch, "step": state.global_step}), 0)
+            self._skipped_before = self._points(state.epoch, state.global_step) - self._points(
+                latest["epoch"], latest["step"]
             )
         elif metrics:
             self._log(metrics, state, control)
@@ -245,20 +248,20 @@ class ExposureCallback(TrainerCallback):
         self._log(metrics, state, control)
         self._warn_of_cost()
 
-    def _points(self, entry: Mapping[str, float]) -> int:
-        """Return the number of points that were due up to an entry of the log history."""
-        return int(entry["epoch"]) if self.every == "epoch" else int(entry["step"]) // self.every
+    def _points(self, epoch: float, step: float) -> int:
+        """Return the number of points that were due up to a step."""
+        return int(epoch if self.every == "epoch" else step // self.every)
 
-    def _measure_baseline(self, resumed: bool) -> dict[str, float] | None:
-        """Measure the model before its first step, with few sequences.
-
-        Only check the canaries if ``baseline`` is 0 or if training is resumed.
-        """
+    def _check_canaries(self) -> None:
+        """Raise LeakageError if the model cannot read the canaries."""
         assert self._target is not None
         context, canaries = self._watched
-        if resumed or not self.baseline:
-            settings = AttackSettings("exposure", budget=self.budget, seed=self.seed, context=context)
-            chosen_attacks(settings, self._target, canaries)
+        settings = AttackSettings("exposure", budget=self.budget, seed=self.seed, context=context)
+        chosen_attacks(settings, self._target, canaries)
+
+    def _measure_baseline(self) -> dict[str, float] | None:
+        """Measure the model before its first step, with few sequences; return None if ``baseline`` is 0."""
+        if not self.baseline:
             return None
         if self.baseline >= self.budget:
             return self._measure("exposure", self.budget)
@@ -320,11 +323,11 @@ class ExposureCallback(TrainerCallback):
         )
 
     def _log(self, metrics: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
-        entry = {**metrics, SKIPPED: len(self._skipped)}
+        entry = {**metrics, SKIPPED: self._skipped_before + len(self._skipped)}
         if NATURAL_MEAN not in metrics:
             # The duration of a search would reveal when it found a natural secret.
             entry[SECONDS] = self._pace.latest or 0.0
-        self._measured, self._skipped = state.global_step, set()
+        self._measured, self._skipped, self._skipped_before = state.global_step, set(), 0
         if self._trainer is None:
             state.log_history.append({**entry, "epoch": state.epoch, "step": state.global_step})
             return
