@@ -194,9 +194,10 @@ def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
     If ``bounds`` is true, some exposures are only lower bounds.
     """
     headline, *others = tested_tiers
-    if headline.p <= ALPHA:
-        return Verdict("above chance", f"{headline.shown} with probability {headline.p:.2g}")
     above = _holm(others)
+    if headline.p <= ALPHA:
+        shown = [f"{headline.shown} with probability {headline.p:.2g}", *map(_probability, above)]
+        return Verdict("above chance", "; ".join(shown))
     if above:
         least = max(above, key=lambda tier: tier.p)
         where = f"only if {_times([tier.copies for tier in above])}"
@@ -215,8 +216,12 @@ def _holm(tested_tiers: Sequence[_Tested]) -> list[_Tested]:
 
 def _not_significant(headline: _Tested) -> str:
     missed = headline.missed and f"; not detectable: {headline.missed}"
-    secrets = f" for secrets {planted_words(headline.copies)}" if headline.copies else ""
-    return f"p = {headline.p:.2g}{secrets}{missed}"
+    return f"{_probability(headline)}{missed}"
+
+
+def _probability(tier: _Tested) -> str:
+    secrets = f" for secrets {planted_words(tier.copies)}" if tier.copies else ""
+    return f"p = {tier.p:.2g}{secrets}"
 
 
 def _times(copies: Sequence[int]) -> str:

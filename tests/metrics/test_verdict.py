@@ -115,6 +115,13 @@ def test_the_headline_is_what_was_planted_once() -> None:
     assert found.because.startswith("chance alone exposes 11 secrets planted once this much with probability ")
 
 
+def test_a_significant_headline_does_not_hide_the_leak_of_more_copies() -> None:
+    found = verdict(EXPOSED, TIERED, **tiers("exposure", 5.0, 1.4, 19.0))
+    p = stats.gamma.sf(math.log(2) * 19.0 * 10, 10)
+    assert found.because.endswith(f"; p = {p:.2g} for secrets planted 16 times")
+    assert "4 times" not in found.because
+
+
 def test_what_only_more_copies_leak_is_said_and_the_headline_too() -> None:
     p = stats.gamma.sf(math.log(2) * 1.5 * 11, 11)
     found = verdict(EXPOSED, TIERED, **tiers("exposure", 1.5, 9.0, 19.0))
