@@ -106,8 +106,8 @@ def _all_guesses(game: _Game, delta: float, rows: int) -> AuditFigure:
 def _surest(game: _Game, delta: float) -> AuditFigure:
     """Return the best bound over several numbers of surest guesses, corrected for their number."""
     words = (
-        "the same with guesses only where the model is surest: the best of several numbers of guesses, each at 5 % "
-        "divided by their number"
+        f"the bound of '{game.title}' with guesses only where the model is surest: the best of several numbers of "
+        "guesses, each at 5 % divided by their number"
     )
     coins = game.guesses.coins
     figure = _corrected(game, lambda right, guesses, alpha: swap_bound(right, guesses, coins, delta, 1, alpha))

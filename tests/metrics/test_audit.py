@@ -215,6 +215,7 @@ def test_a_bound_of_the_surest_guesses_finds_a_leak_that_few_canaries_show():
     found = figures(run([19.0] * 10 + rest, [float(n * 5 % 7) for n in range(100)]))
     assert found["epsilon_surest"].value > found["epsilon"].value
     assert "numbers of guesses" in found["epsilon_surest"].basis
+    assert f"'{found['epsilon'].title}'" in found["epsilon_surest"].words
 
 
 def test_bounds_of_one_relation_stand_together_the_tightest_first():
