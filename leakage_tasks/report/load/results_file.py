@@ -97,6 +97,9 @@ def _part(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
     row = mapping(data["results"][task], f"results.{task}")
+    declaration = _part(data, "configs").get(task, {}).get("leakage")
+    # Tasks of others may have metrics that are no numbers, such as a text; reports leave them out.
+    read = _number if declaration is None else _metric_value
     values: dict[str, dict[str, float | None]] = {}
     errors: dict[str, dict[str, float | None]] = {}
     for key, value in row.items():
@@ -104,11 +107,10 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
         if not metric or key in _NO_METRICS:
             continue
         target, name = (errors, metric.removesuffix("_stderr")) if metric.endswith("_stderr") else (values, metric)
-        target.setdefault(column, {})[name] = _metric_value(value, f"results.{task}.{key}")
+        target.setdefault(column, {})[name] = read(value, f"results.{task}.{key}")
     predicted_only = {metric for metrics in values.values() for metric in metrics} == _PREDICTED_ONLY
     if predicted_only:
         values, errors = {}, {}
-    declaration = _part(data, "configs").get(task, {}).get("leakage")
     declared = declared_from_json(declaration, f"{path}: field 'configs.{printable(task)}.leakage'")
     directions = _directions(task, data)
     if declared is not None:

@@ -20,7 +20,7 @@ def test_reads_values_errors_and_counts_by_task_and_column(tmp_path: Path):
     assert (found.samples, found.declared, found.is_leakage) == (8, None, False)
 
 
-@pytest.mark.parametrize("value", ["N/A", None, float("nan"), float("inf")])
+@pytest.mark.parametrize("value", ["N/A", None, float("nan"), float("inf"), True, "pass"])
 def test_what_is_no_number_is_none(tmp_path: Path, value: object):
     (run,) = read_runs([write(tmp_path, results({"arc": {"acc": value}}))])
     assert run.tasks["arc"].values == {"none": {"acc": None}}
@@ -277,8 +277,11 @@ def test_a_declaration_of_a_newer_version_asks_for_an_update(tmp_path: Path):
         ({"date": 1e20}, "date"),
         ({"date": -1}, "date"),
         ({"results": {"arc": {"acc,none": 10**400}}}, "results.arc.acc,none"),
-        ({"results": {"arc": {"acc,none": True}}}, "results.arc.acc,none"),
-        ({"results": {"arc": {"acc_stderr,none": "0.5"}}}, "results.arc.acc_stderr,none"),
+        ({"results": {"canary_exposure": {"exposure,none": True}}}, "results.canary_exposure.exposure,none"),
+        (
+            {"results": {"canary_exposure": {"exposure_stderr,none": "0.5"}}},
+            "results.canary_exposure.exposure_stderr,none",
+        ),
         ({"n-samples": {"canary_exposure": {"effective": 10**400}}}, "n-samples.canary_exposure.effective"),
         ({"n-shot": {"canary_exposure": 10**400}}, "n-shot.canary_exposure"),
     ],
