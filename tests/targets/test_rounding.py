@@ -10,7 +10,7 @@ from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.key_values import Reading
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.noise import Noise
-from leakage_tasks.targets.rounding import SENTENCES, explains, measure, perturbed_rounding, text_rows
+from leakage_tasks.targets.rounding import SENTENCES, explains, measure, perturbed_rounding, same_logits, text_rows
 from tests.oracles import letters
 from tests.targets.large_logits import large_logits
 
@@ -116,6 +116,31 @@ def random(bits):
 )
 def test_differences_are_explained_by_rounding_alone(by, explained):
     assert explains(NOISE, [shifted(by)], [LOGITS]) == explained
+
+
+ROWS = torch.arange(5, 29).reshape(2, 12)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "same"),
+    [
+        (torch.bfloat16, ROWS, True),
+        (torch.bfloat16, ROWS.flip(1), False),
+        (torch.float32, ROWS, False),
+    ],
+    ids=["rounding", "other texts", "float32 rounds less"],
+)
+def test_the_noise_on_the_texts_of_a_pass_explains_what_that_on_sentences_does_not(dtype, rows, same):
+    model = large_logits(dtype, 8.0)
+
+    def read(texts):
+        with torch.inference_mode():
+            return model(input_ids=texts, use_cache=False).logits.float()
+
+    plain = read(ROWS)
+    # The second term stands for the rounding of sums in another order.
+    fast = read(rows) + 0.05 * torch.randn(plain.shape, generator=torch.Generator().manual_seed(3))
+    assert same_logits(fast, plain, Noise, model, lambda: read(ROWS)) == same
 
 
 def test_outputs_of_32_bits_are_not_moved():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,8 +83,11 @@ class FirstPasses(TextTable):
             result = self._first_pass(texts, sources)
             if self.pads is None:
                 shortest = min(range(len(texts)), key=lambda index: len(texts[index]))
-                alone = self._first_pass([texts[shortest]], [sources[shortest]])
-                self.pads = self.agree(result.logits[shortest : shortest + 1], alone.logits)
+
+                def alone() -> Tensor:
+                    return self._first_pass([texts[shortest]], [sources[shortest]]).logits
+
+                self.pads = self._agree(result.logits[shortest : shortest + 1], alone)
         except Exception as error:
             if self.pads or out_of_memory(error):
                 raise
@@ -114,13 +117,15 @@ class FirstPasses(TextTable):
         before = self.tree.lengths[rows]
         order = np.lexsort((np.arange(len(rows)), lengths, before))
         chosen = order[np.linspace(0, len(rows) - 1, min(CHECKED, len(rows))).round().astype(np.int64)]
-        fast, plain = [], []
+        fast, texts = [], []
         for place in np.unique(np.stack([before[chosen], lengths[chosen]], axis=1), axis=0):
             same = chosen[(before[chosen] == place[0]) & (lengths[chosen] == place[1])]
-            texts = [[*self.tree.read_tokens(rows[n]), *tokens[n, : place[1]].tolist()] for n in same]
-            plain.append(self._plain_logits(np.array(texts), rows[same], int(place[1])).flatten(0, 1))
+            read = np.array([[*self.tree.read_tokens(rows[n]), *tokens[n, : place[1]].tolist()] for n in same])
+            texts.append((read, rows[same], int(place[1])))
             fast.append(logits[torch.from_numpy(same).to(logits.device), : place[1]].flatten(0, 1))
-        return self.agree(torch.cat(fast), torch.cat(plain))
+        return self._agree(
+            torch.cat(fast), lambda: torch.cat([self._plain_logits(*some).flatten(0, 1) for some in texts])
+        )
 
     def _plain_logits(self, texts: IntArray, rows: IntArray, keep: int) -> Tensor:
         """Return logits ``[n, keep, V]`` after the last tokens of whole texts ``[n, length]``."""
@@ -129,6 +134,6 @@ class FirstPasses(TextTable):
             logits: Tensor = reader.read(reader.on_device(texts), keep, self.sources_of(rows))
             return logits
 
-    def agree(self, fast: Tensor, plain: Tensor) -> bool:
-        """Return True if logits ``[n, V]`` of a pass equal plain ones up to rounding."""
-        return same_logits(fast, plain, lambda: self._reader.noise)
+    def _agree(self, fast: Tensor, plain: Callable[[], Tensor]) -> bool:
+        """Return True if logits ``[n, V]`` of a pass equal those that ``plain`` computes, up to rounding."""
+        return same_logits(fast, plain(), lambda: self._reader.noise, self._reader.model, plain)

@@ -158,15 +158,19 @@ class Decoder:
     def _try_padding(self, input_ids: Tensor, sources: Sources, lengths: IntArray) -> bool:
         """Return True if a pass over sources of all lengths equals passes over the shortest and the longest alone."""
         ends = [int(lengths.argmin()), int(lengths.argmax())]
+
+        def alone() -> Tensor:
+            return torch.cat([self._first(input_ids[n : n + 1], [sources[n]], False).logits for n in ends])
+
         try:
             fast = self._first(input_ids, sources, False).logits[ends]
-            plain = torch.cat([self._first(input_ids[n : n + 1], [sources[n]], False).logits for n in ends])
+            plain = alone()
         except Exception as error:
             if out_of_memory(error):
                 raise
             log.debug("sources of different lengths cannot share a forward pass: %s", type(error).__name__)
         else:
-            if same_logits(fast, plain, self._noise):
+            if same_logits(fast, plain, self._noise, self._model, alone):
                 return True
         number = len(np.unique(lengths))
         warn_of_slower(self._model, "source sentences of different lengths cannot share a forward pass", number)
