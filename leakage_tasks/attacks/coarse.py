@@ -2,7 +2,8 @@
 
 A reader who has the model and the text before the secret can repeat the attack's computation for any guess and keep
 the guesses whose result equals the published result. Therefore every published value that depends on the secret is a
-function of its rank's band alone.
+function of its rank's band alone. The exception is whether an estimate is a bound: with few draws, it depends on the
+place in the band.
 
 A run coarsens each finding once, when it leaves the attack (``Hooks.publish``), so that log, bar, journal, samples and
 metrics get the coarse finding. Samples of a run with ``reveal=true`` have findings in full; then metrics and reports
