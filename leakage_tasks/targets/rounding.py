@@ -70,9 +70,9 @@ def same_logits(
 ) -> bool:
     """Return True if logits of a pass equal plain ones up to rounding.
 
-    A model rounds more on some texts than on others: after fine-tuning in 16 bits, the noise on texts like those of
-    training was three times that of :data:`SENTENCES`. So if the model's noise does not explain a difference, the noise
-    on the texts of the pass is measured.
+    A model rounds more on some texts than on others: after fine-tuning in 16 bits, the noise on texts like the
+    training data was three times the noise on :data:`SENTENCES`. So if the model's noise does not explain a difference,
+    the noise on the texts of the pass is measured.
 
     Args:
         fast: Logits ``[n, …, V]`` of the pass.

@@ -44,7 +44,7 @@ class TimeShare:
 
     @property
     def trained(self) -> float:
-        """Seconds since the start without those of measurements."""
+        """Seconds since the start without the time of measurements."""
         now = self._clock()
         return now - self._began - self.spent - (0.0 if self._started is None else now - self._started)
 
