@@ -94,7 +94,7 @@ class SharedContextBatch(KeyValueBatch):
         if sinks is not None:
             sink = sinks.reshape(key.shape[1], -1).repeat_interleave(self.width, dim=1)
             parts.append(sink[None, ..., None].expand(len(key), -1, -1, -1))
-        # Torch sums in float32 and rounds the result; a conversion before would take five times as long in 16 bits.
+        # Torch sums in float32 and rounds the result, so a conversion would only take time and memory.
         weights = torch.cat(parts, dim=-1).softmax(-1).to(value.dtype)
         shared, own = weights[..., : keys.shape[2]], weights[..., keys.shape[2] : keys.shape[2] + key.shape[2]]
         mixed = _products(shared, values[0]) + own @ value
