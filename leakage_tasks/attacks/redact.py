@@ -101,7 +101,7 @@ class HidingLogs:
     def _record(self, name: str, *arguments: Any, **more: Any) -> logging.LogRecord:
         record = self._factory(name, *arguments, **more)
         if name != log.name:
-            record.msg, record.args, record.exc_info, record.stack_info = HIDDEN, (name,), None, None
+            record.msg, record.args, record.exc_info, record.stack_info = HIDDEN % name, (), None, None
         return record
 
 

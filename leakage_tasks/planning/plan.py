@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.attacks.redact import HidingSecrets
+from leakage_tasks.attacks.redact import HidingLogs, HidingSecrets
 from leakage_tasks.attacks.registry import Attack, AttackRequest
 from leakage_tasks.attacks.run import Hooks, run_chosen
 from leakage_tasks.attacks.selection import chosen_attacks
@@ -80,9 +80,10 @@ def make_plan(lm: Any, tasks: Sequence[CanaryTask], pilot: int, watch: PilotWatc
     # Extraction usually reads fewer rows and leaves the rest of its time to exposure.
     for index, task in enumerate(sorted(tasks, key=lambda task: task.task_name, reverse=True)):
         watch.say(f"{task.task_name}: verifying fast scoring and timing forward passes")
-        planner = Planner(lm, task, pilot)
-        kinds[task.task_name] = planner.kinds(watch, len(tasks) - index)
-        memory, spent = memory.larger(planner.memory()), spent + planner.spent
+        with HidingLogs(task.canaries):
+            planner = Planner(lm, task, pilot)
+            kinds[task.task_name] = planner.kinds(watch, len(tasks) - index)
+            memory, spent = memory.larger(planner.memory()), spent + planner.spent
     return Plan([kind for task in tasks for kind in kinds[task.task_name]], memory, spent)
 
 

@@ -66,12 +66,13 @@ def load_model(
     except LeakageError:
         raise
     except Exception as error:
+        why = first_line(error)[:200]
         if not arguments:
+            more = "" if isinstance(error, TypeError) else f" ({why})"
             raise OptionError(
-                f"--model_args is missing: give the arguments of the {name} model, such as --model_args "
+                f"--model_args is missing{more}: give the arguments of the {name} model, such as --model_args "
                 "pretrained=./model"
             ) from None
-        why = first_line(error)[:200]
         raise TargetError(
             f"--model_args {arguments}: cannot load a {name} model from these arguments ({why}): correct them"
         ) from None

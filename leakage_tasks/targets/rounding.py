@@ -94,9 +94,15 @@ def same_logits(
 
 def _noise_of(module: Any, again: Callable[[], Tensor], plain: Tensor) -> Noise:
     """Measure the noise of plain passes by passes with random rounding; ``plain`` are their logits ``[n, …, V]``."""
+    squares = 0.0
     with perturbed_rounding(module):
-        differences = [root_mean_square(bits_apart(again(), plain)) for _ in range(PERTURBED)]
-    return Noise(math.sqrt(sum(difference**2 for difference in differences) / PERTURBED))
+        for _ in range(PERTURBED):
+            square = root_mean_square(bits_apart(again(), plain)) ** 2
+            if not square:
+                # Outputs of 32 bits are not perturbed.
+                break
+            squares += square
+    return Noise(math.sqrt(squares / PERTURBED))
 
 
 def bits_apart(one: Tensor, other: Tensor) -> Tensor:

@@ -77,11 +77,12 @@ class CanaryTask(LocalTask):
             near = [canary for canary in self._read if canary.kind == "near"]
             self._preflight = read_preflight(self.options.preflight, manifest_hash(self._read), canaries, near)
         known = self.options.known
-        self._canaries = canaries if known is None else [attacker_view(canary, known) for canary in canaries]
-        self._known = {} if self._canaries == canaries else {"known": known}
+        self.canaries = canaries if known is None else [attacker_view(canary, known) for canary in canaries]
+        """The canaries to attack, in the order of the manifest."""
+        self._known = {} if self.canaries == canaries else {"known": known}
         self._has_identifiers = self.GOAL == "exposure" and any(canary.uniform for canary in canaries)
         # Planted canaries and controls alternate; natural canaries come without their secret.
-        self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
+        self._docs = [_document(canary) for canary in _in_turn(self.canaries)]
 
     def _note_built_in(self) -> None:
         """Use the built-in canaries if requested, and warn if no canaries are given."""
@@ -231,14 +232,14 @@ class CanaryTask(LocalTask):
         Numbers of copies of natural secrets are left out: they may identify a secret.
         """
         ids = {doc["id"] for doc in self.used}
-        there = [canary for canary in self._canaries if canary.id in ids]
+        there = [canary for canary in self.canaries if canary.id in ids]
         planted = [canary for canary in there if canary.planted]
         repetitions = Counter(
             canary.repetitions + self._near[canary.id] for canary in planted if canary.kind != "natural"
         )
         bits = [math.log2(canary.space.size) for canary in there]
         planting = self._planting or self._proven()
-        shares = planting.shares if len(there) == len(self._canaries) else {}
+        shares = planting.shares if len(there) == len(self.canaries) else {}
         # Natural canaries and canaries of families contain text of the data.
         example = next(
             (canary.template for canary in there if canary.kind != "natural" and canary.family is None), None
@@ -251,7 +252,7 @@ class CanaryTask(LocalTask):
             **({"planted_share": {str(times): share for times, share in sorted(shares.items())}} if shares else {}),
             **(
                 {"learnt_from": self._preflight.learnt}
-                if self._preflight.learnt and len(there) == len(self._canaries)
+                if self._preflight.learnt and len(there) == len(self.canaries)
                 else {}
             ),
             "controls": len(there) - len(planted),
@@ -277,11 +278,11 @@ class CanaryTask(LocalTask):
             return "a self-test on built-in canaries, which no model was trained on: give canaries=…"
         if self.limited is not None:
             return super().no_headline()
-        if not any(canary.planted for canary in self._canaries):
+        if not any(canary.planted for canary in self.canaries):
             return "no canary of the manifest was planted, so nothing could leak"
         if self._preflight.learnt and not self._copies.keys() - {CONTEXT, *FAMILIES}:
             return "preflight found no planted canary's secret in the training loss"
-        if not all(has_headline(canary.profile) for canary in self._canaries):
+        if not all(has_headline(canary.profile) for canary in self.canaries):
             return "canaries of --profile smoke are too few: they are only for trying the commands"
         return ""
 

@@ -118,6 +118,12 @@ def test_the_log_of_a_harness_model_is_hidden_during_attacks_on_natural_canaries
     assert model.name in caplog.text
 
 
+def test_a_record_made_of_another_one_can_be_shown() -> None:
+    with HidingLogs([NATURAL]):
+        made = logging.makeLogRecord({"msg": "three canaries"})
+    assert made.getMessage() == "three canaries"
+
+
 def test_the_log_is_hidden_no_longer_than_the_attacks(caplog: pytest.LogCaptureFixture) -> None:
     with HidingLogs([NATURAL]):
         log.warning("ours is shown")

@@ -81,7 +81,7 @@ def test_wrong_options_are_reported_before_a_model_is_loaded(
     assert message in err
 
 
-def test_the_manifest_is_read_once(leakage: Leakage, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_manifest_of_a_task_is_read_once(leakage: Leakage, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
     def counted(path: str) -> list[Canary]:

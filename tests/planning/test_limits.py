@@ -93,11 +93,27 @@ def test_every_canary_stays_within_the_limits(attack: str, template: str, make: 
 
 
 @pytest.mark.parametrize(
+    ("template", "budget"), [("pin {digits:2}.", 200), ("pin {digits:2}.", 400), ("pin {digits:3}.", 1500)]
+)
+@pytest.mark.parametrize("values", [{"draws": 2000}, {"draws": 100_000, "until": "found"}])
+def test_draws_that_the_budget_does_not_pay_for_at_once_stay_within_the_limits(
+    template: str, budget: int, values: dict[str, Any]
+) -> None:
+    """They are made in several groups, each of which reads the tree again."""
+    model = tiny_gpt2(letters())
+    target, (canary,) = CausalTarget(model, letters()), planted(template)
+    run_attack("beam", target, [canary], budget=60)
+    kept_limits(
+        modules_of(SimpleNamespace(model=model)), target, canary, "sample-tokens", "extraction", budget, **values
+    )
+
+
+@pytest.mark.parametrize(
     ("attack", "values", "most"),
-    [("shortest-path", {}, 100), ("sample-tokens", {"draws": 100_000, "until": "found"}, 200)],
+    [("shortest-path", {}, 100), ("sample-tokens", {"draws": 100_000, "until": "found"}, 300)],
 )
 def test_a_small_space_is_not_planned_with_the_whole_budget(attack: str, values: dict[str, Any], most: int) -> None:
-    """A tree of ten nodes below the root; each of ten groups of draws may read all of them again."""
+    """A tree of ten nodes below the root; each of twenty groups of draws may read all of them again."""
     model = tiny_gpt2(letters())
     target, (canary,) = CausalTarget(model, letters()), planted("pin {digits:1}.")
     run_attack("beam", target, [canary], budget=60)

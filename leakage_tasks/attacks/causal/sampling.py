@@ -31,11 +31,17 @@ UNTIL = Option(
 
 def _most_calls(request: AttackRequest) -> Calls:
     paths, draws = request.target.paths(request.canary.attack_space), request.values[DRAWS.name]
-    # Draws with a common beginning leave budget for further draws. Each group of draws reads a node at most once.
-    group = draws * max(paths.longest - 1, 1)
-    nodes = paths.inner_nodes(min(group, request.budget))
-    groups = -(-MOST_DRAWS // draws) if request.values[UNTIL.name] == FOUND else 1
-    most = min(request.budget, groups * (group if nodes is None else nodes))
+    until_found, longest, half = request.values[UNTIL.name] == FOUND, max(paths.longest - 1, 1), request.budget // 2
+    groups, group = 1, min(draws * longest, request.budget)
+    if until_found or draws * longest > request.budget:
+        # Draws with a common beginning leave budget for further draws, which are at least `least` at a time as long as
+        # half of the budget is left.
+        least = min(draws, half // longest)
+        groups = -(-(MOST_DRAWS if until_found else draws) // max(least, 1))
+    # A group of draws reads each node at most once.
+    nodes = paths.inner_nodes(group)
+    most = groups * (group if nodes is None else nodes)
+    most = most if groups == 1 or most <= half else request.budget
     return Calls(steps=most, rounds=most)
 
 

@@ -124,7 +124,7 @@ def counted_words(result: TaskResult, metric: str) -> str:
     row = result.rows.get(metric)
     counted = None if row is None or row.count is None else result.rows.get(row.count)
     planted = result.rows.get("n_planted")
-    if counted and planted and counted.name == f"n_{metric}":
+    if counted and planted and counted.name in (f"n_{metric}", "n_extracted"):
         # If all canaries have a value, the condition would only raise questions.
         counted = planted if result.headline.get(counted.name) == result.headline.get(planted.name) else counted
     return counted.description if counted else "documents"

@@ -67,14 +67,17 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
     with reader.pass_rows.limit.halving(1):
         known = shared_context(reader, tokens, [request.target.source for request in requests])
     shared = 0 if known is None else 1 + len(known.costs[0])
+    copied = 0 if known is None else reader.engine.copied_tokens(known.rows.numbers)
 
     def fit(length: int) -> int:
-        return int(reader.text_rows(length, length - shared, copied=0))
+        return int(reader.text_rows(length, length - shared, copied))
 
     def read(indices: Sequence[int]) -> FloatArray:
         batch = [requests[index] for index in indices]
         texts, sources = [request.tokens for request in batch], [request.target.source for request in batch]
-        begun = begin(reader, texts, sources) if len(requests) == 1 else begin_after(reader, known, texts, sources)
+        # One text of several is no context that others share.
+        finds = known is None and (len(texts) > 1 or len(requests) == 1)
+        begun = begin(reader, texts, sources) if finds else begin_after(reader, known, texts, sources)
         columns, each = _all_columns(batch)
         following, bits = reader.costs(begun.logits, columns), np.zeros(len(batch))
         for row, (index, request) in enumerate(zip(indices, batch, strict=True)):

@@ -11,12 +11,12 @@ import torch
 
 @contextlib.contextmanager
 def float32_sums(lm: Any) -> Iterator[None]:
-    """Make an ``HFLM`` normalize and sum log-probabilities in float32; other models are unchanged.
+    """Make an ``HFLM`` normalize and sum log-probabilities in float32 or more; other models are unchanged.
 
     By default, the harness sums them in the model's data type. In bfloat16, the sum over a text of 1,000 tokens is
     rounded to a multiple of 46 bits.
     """
-    if not hasattr(lm, "softmax_dtype"):
+    if not hasattr(lm, "softmax_dtype") or lm.softmax_dtype == torch.float64:
         yield
         return
     before, lm.softmax_dtype = lm.softmax_dtype, torch.float32

@@ -257,7 +257,8 @@ class ExposureCallback(TrainerCallback):
         assert self._target is not None
         context, canaries = self._watched
         settings = AttackSettings("exposure", budget=self.budget, seed=self.seed, context=context)
-        chosen_attacks(settings, self._target, canaries)
+        with preserved_training_state(self._target.model):
+            chosen_attacks(settings, self._target, canaries)
 
     def _measure_baseline(self) -> dict[str, float] | None:
         """Measure the model before its first step, with few sequences; return None if ``baseline`` is 0."""

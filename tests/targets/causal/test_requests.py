@@ -143,6 +143,34 @@ def test_texts_that_share_a_context_read_it_once_though_few_fit_in_a_pass(monkey
     assert len(target.engine._contexts) == 1
 
 
+CONTEXT = "the very long pin of anna who is old and has told no one of it so far and it is "
+
+
+def begun_after_a_context(target: CausalTarget, more: tuple[str, ...] = ()) -> None:
+    """Begin twelve texts that share a long context, and ``more`` texts."""
+    texts = target.token_rows([*(CONTEXT + "abcdefghijkl"[n] for n in range(12)), *more])
+    start_all([Start(target, row, COLUMNS) for row in texts])
+
+
+def test_texts_share_a_context_also_beside_texts_without_it() -> None:
+    target = CausalTarget(model_of("gpt2"), letters())
+    begun_after_a_context(target, tuple(f"a {letter}" for letter in "abcdefghijkl"))
+    assert len(target.engine._contexts) == 1
+
+
+def test_a_pass_after_a_context_that_each_row_copies_has_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, copied, fitting = target_of("gpt2"), [], CausalTarget.text_rows
+    target.engine.shares = False
+
+    def recorded(own: CausalTarget, length: int, *more: int) -> int:
+        copied.append(more[-1])
+        return fitting(own, length, *more)
+
+    monkeypatch.setattr(CausalTarget, "text_rows", recorded)
+    begun_after_a_context(target)
+    assert set(copied) == {len(target.token_rows([CONTEXT])[0])}
+
+
 def test_the_costs_of_a_long_text_need_no_copy_of_its_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, right = [], torch.Tensor.log_softmax
     logits, tokens = torch.randn(2, 30, V), torch.randint(V, (2, 30))

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, BertConfig, GPT2Config, GPT2LMHea
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets import CausalTarget, PredictsNextToken
+from leakage_tasks.targets.harness.float32_sums import float32_sums
 from leakage_tasks.targets.harness.target import HarnessTarget, as_target
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
@@ -209,6 +210,13 @@ def test_the_harness_sums_a_long_text_in_float32():
     expected = direct_costs(lm.model, lm.tokenizer, [text])
     assert HarnessTarget(lm).log_perplexity([text]) == pytest.approx(expected, abs=0.01)
     assert lm.softmax_dtype is None
+
+
+def test_the_harness_keeps_a_more_precise_type_of_its_user():
+    lm, _ = in_bfloat16(8)
+    lm.softmax_dtype = torch.float64
+    with float32_sums(lm):
+        assert lm.softmax_dtype == torch.float64
 
 
 def test_natural_logarithms_become_bits():

@@ -329,6 +329,7 @@ SETUPS = {
     "accumulation": ({"gradient_accumulation_steps": 2}, None),
     "checkpointing": ({"gradient_checkpointing": True}, None),
     "bf16": ({"bf16": True}, None),
+    "bf16 weights": ({}, lambda net: net.bfloat16()),
     "lora": ({}, _lora),
 }
 
