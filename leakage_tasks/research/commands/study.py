@@ -23,7 +23,10 @@ STUDY = typer.Typer(
 @STUDY.command("list", cls=LeakageCommand)
 @command_help(example="leakage study list")
 def list_command() -> None:
-    """List the studies with their papers; the lines below a group give the cost of each scale."""
+    """List the studies with their papers.
+
+    The lines below a group give the cost of each scale.
+    """
     from leakage_tasks.research.framework.registry import all_studies
 
     studies = all_studies()
