@@ -87,11 +87,10 @@ class HidingLogs:
 
     def __init__(self, canaries: Sequence[Canary]) -> None:
         self._hides = any(canary.kind == NATURAL for canary in canaries)
-        self._factory = logging.getLogRecordFactory()
 
     def __enter__(self) -> None:
+        self._factory = logging.getLogRecordFactory()
         if self._hides:
-            self._factory = logging.getLogRecordFactory()
             logging.setLogRecordFactory(self._record)
 
     def __exit__(self, *error: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,20 @@ def test_natural_secrets_are_never_tried(lm: Any, tmp_path: Path) -> None:
     told = table(plan)
     assert "natural secrets are not attacked" in told
     assert not any("".join(each.secret) in told for each in natural)
+
+
+def test_what_a_server_logs_of_natural_secrets_is_hidden(
+    lm: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Server(TextOnly):
+        def loglikelihood(self, requests: Any, *more: Any) -> Any:
+            logging.getLogger("lm_eval.models.api_models").error("failed: %s", requests[0].args)
+            return super().loglikelihood(requests, *more)
+
+    natural = [dataclasses.replace(each, kind="natural") for each in make_canaries("pin {digits:4}.", 3, controls=0)]
+    make_plan(Server(lm), [planned(manifest_of(tmp_path, natural), {"budget": 50})], 0)
+    assert "a message of lm_eval.models.api_models is hidden" in caplog.text
+    assert "pin" not in caplog.text
 
 
 def test_a_model_behind_text_alone_is_planned_by_its_sequences(lm: Any, manifest: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -30,17 +31,20 @@ UNTIL = Option(
 
 
 def _most_calls(request: AttackRequest) -> Calls:
+    """Return the most calls: the budget, or fewer if the draws, or readings of a small tree, cost less.
+
+    Draws with a common beginning leave budget for further groups of draws; each group reads a node at most once.
+    """
     paths, draws = request.target.paths(request.canary.attack_space), request.values[DRAWS.name]
-    until_found, longest, half = request.values[UNTIL.name] == FOUND, max(paths.longest - 1, 1), request.budget // 2
-    groups, group = 1, min(draws * longest, request.budget)
+    until_found = request.values[UNTIL.name] == FOUND
+    longest, half, groups = max(paths.longest - 1, 1), request.budget // 2, 1
+    at_once = min(draws * longest, request.budget)
     if until_found or draws * longest > request.budget:
-        # Draws with a common beginning leave budget for further draws, which are at least `least` at a time as long as
-        # half of the budget is left.
-        least = min(draws, half // longest)
-        groups = -(-(MOST_DRAWS if until_found else draws) // max(least, 1))
-    # A group of draws reads each node at most once.
-    nodes = paths.inner_nodes(group)
-    most = groups * (group if nodes is None else nodes)
+        # Groups have at least this many draws as long as half of the budget is left.
+        fewest = min(draws, half // longest)
+        groups = math.ceil((MOST_DRAWS if until_found else draws) / max(fewest, 1))
+    nodes = paths.inner_nodes(at_once)
+    most = groups * (at_once if nodes is None else nodes)
     most = most if groups == 1 or most <= half else request.budget
     return Calls(steps=most, rounds=most)
 

@@ -166,7 +166,10 @@ def _limited(task: str, data: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _metric_value(value: Any, name: str) -> float | None:
-    """Return a metric's value as :func:`_number` does. Raises WrongField for a boolean and for a text but ``N/A``."""
+    """Return a metric's value as :func:`_number` does.
+
+    Raises WrongField for a boolean, and for a text other than ``N/A``.
+    """
     if isinstance(value, bool) or (isinstance(value, str) and value != "N/A"):
         raise WrongField(name, "a number", value)
     return _number(value, name)

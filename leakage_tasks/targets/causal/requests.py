@@ -75,8 +75,8 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
     def read(indices: Sequence[int]) -> FloatArray:
         batch = [requests[index] for index in indices]
         texts, sources = [request.tokens for request in batch], [request.target.source for request in batch]
-        # One text of several is no context that others share.
-        finds = known is None and (len(texts) > 1 or len(requests) == 1)
+        # A part of the texts may share a context that not all have; one text of several is none.
+        finds = known is None and (1 < len(texts) < len(requests) or len(requests) == 1)
         begun = begin(reader, texts, sources) if finds else begin_after(reader, known, texts, sources)
         columns, each = _all_columns(batch)
         following, bits = reader.costs(begun.logits, columns), np.zeros(len(batch))
