@@ -79,7 +79,6 @@ def count(job: PlantJob, map_call: MapCall) -> Counted:
         paths = [
             ShardPaths(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names
         ]
-        make_folders(output, shards.names, shards.root)
     with removed_if_empty(state):
         facts: list[ShardFacts] = map_call(count_shard, paths)
     _check_equal_columns(paths, facts)
@@ -121,12 +120,13 @@ def plant_counted(
         record = _record(counted, done, here, content)
         write_sidecar(record, record_file)
     else:
-        done = map_call(plant_shard, tasks)
+        output = job.output.absolute()
+        with removed_if_empty(*make_folders(output, job.shards.names, job.shards.root)):
+            done = map_call(plant_shard, tasks)
         record = _record(counted, done, here, content)
         with replacing(job.record_path, private=True) as record_file:
             write_sidecar(record, record_file)
         open_to_readers(job.record_path, (paths.source for paths in counted.paths), job.shards.root)
-        output = job.output.absolute()
         clear(parts_folder(state_of(output)), output)
     controls = sum(not canary.planted for canary in canaries)
     return PlantReport(

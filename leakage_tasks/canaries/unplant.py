@@ -55,11 +55,11 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
         )
     _check_output(planted, output, record)
     if record.shards is None:
-        jobs, dask, state = 1, None, None
+        jobs, dask, state, made = 1, None, None, []
     else:
         planted, output = planted.absolute(), output.absolute()
         state = parts_folder(state_of(output))
-        make_folders(output, record.shards, planted)
+        made = make_folders(output, record.shards, planted)
     records = record.by_shard()
     rows = [shard.input_rows for shard in records.values()]
     gaps = gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part))
@@ -67,7 +67,7 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
         Removal(planted / name, output / name, state and state / f"{name}.removed.json", shard, own)
         for (name, shard), own in zip(records.items(), distribute_gaps(gaps, rows), strict=True)
     ]
-    with removed_if_empty(state):
+    with removed_if_empty(state, *made):
         done: list[Written] = map_tasks(remove_one, tasks, jobs, dask)
     if state is not None:
         clear(state, output)

@@ -41,14 +41,15 @@ def parts_folder(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def removed_if_empty(folder: Path | None) -> Iterator[None]:
-    """After an error in the block, remove the folder for partial results if it is empty."""
+def removed_if_empty(*folders: Path | None) -> Iterator[None]:
+    """After an error in the block, remove each empty folder. The list has a folder before its subfolders."""
     try:
         yield
     except BaseException:
-        if folder is not None:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        for folder in reversed(folders):
+            if folder is not None:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
         raise
 
 

@@ -101,11 +101,13 @@ def earlier_run_note(shards: int, of: int, what: str = "done") -> str:
     return f"; {shards} of {of} shards were {what} by an earlier run" if shards else ""
 
 
-def make_folders(output: Path, names: Collection[str], like: Path) -> None:
+def make_folders(output: Path, names: Collection[str], like: Path) -> list[Path]:
     """Make ``output`` and the folders of the shards ``names`` in it, with at most the permissions of those in ``like``.
 
-    Existing folders stay unchanged. Raises PlantingError if a folder cannot be made.
+    Existing folders stay unchanged. Returns the new folders, each before its subfolders. Raises PlantingError if a
+    folder cannot be made.
     """
+    made = []
     for name in dict.fromkeys(PurePosixPath(name).parent for name in names):
         for part in (*reversed(name.parents), name):
             folder = output / part
@@ -116,6 +118,8 @@ def make_folders(output: Path, names: Collection[str], like: Path) -> None:
             except OSError as error:
                 raise PlantingError(f"{folder}: cannot be made ({error.strerror}): choose another output") from None
             restrict_to(folder, like / part)
+            made.append(folder)
+    return made
 
 
 def check_no_other_files(output: Path, names: Collection[str], error: type[LeakageError]) -> None:

@@ -99,7 +99,6 @@ def sanitize_shards(
     _check(shards, output)
     state = parts_folder(state_of(output))
     tasks = [(shards.path(name).absolute(), state / f"{name}.ranks.json") for name in shards.names]
-    make_folders(output, shards.names, shards.root)
     with removed_if_empty(state):
         ranked: list[dict[str, Any]] = map_tasks(partial(_rank, options), tasks, jobs, dask)
     best = sorted(
@@ -114,7 +113,8 @@ def sanitize_shards(
         for name, (source, _), ranking in zip(shards.names, tasks, ranked, strict=True)
     ]
     near = _near_index(options, chosen, [copy.source for copy in copies], jobs, dask)
-    written: list[dict[str, Any]] = map_tasks(partial(_write, options.wanted, chosen, near), copies, jobs, dask)
+    with removed_if_empty(*make_folders(output, shards.names, shards.root)):
+        written: list[dict[str, Any]] = map_tasks(partial(_write, options.wanted, chosen, near), copies, jobs, dask)
     clear(state, output)
     return SanitizedShards(
         output,

@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +300,24 @@ def test_data_without_the_column_leave_no_stored_results(tmp_path: Path, manifes
     with pytest.raises(LeakageError, match="no column 'text'"):
         run(data, manifest)
     assert not list(tmp_path.glob("*.leakage-*"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_data_that_cannot_be_copied_leave_no_empty_folders(tmp_path: Path, manifest: Path, undo: bool) -> None:
+    pack(b"one\n", tmp_path / "in" / "deep" / "part.txt")
+    if undo:
+        plant(manifest, tmp_path / "in", tmp_path / "planted")
+        pack(b"two\n", tmp_path / "planted" / "deep" / "part.txt")
+    else:
+        pack(b"\xff\n", tmp_path / "in" / "deep" / "part.txt")
+    (tmp_path / "own").mkdir()
+    task = partial(remove, tmp_path / "planted") if undo else partial(plant, manifest, tmp_path / "in")
+    for name in ("out", "own"):
+        with pytest.raises(LeakageError, match="part.txt"):
+            task(tmp_path / name)
+    assert not (tmp_path / "out").exists()
+    assert not list((tmp_path / "own").iterdir())
 
 
 def test_what_a_killed_run_left_is_cleared_away(tmp_path: Path, manifest: Path) -> None:
