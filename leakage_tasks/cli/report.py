@@ -29,7 +29,10 @@ def report_command(
     allow: Annotated[
         list[str] | None, typer.Option(help="Condition that the limits accept, as leakage check --allow; repeatable.")
     ] = None,
-    model: Annotated[Path | None, in_panel(FILES, "Folder or file of the model's weights.")] = None,
+    model: Annotated[
+        list[Path] | None,
+        in_panel(FILES, "Folder or file of the model's weights; repeatable, for a base model and its adapter."),
+    ] = None,
     manifest: Annotated[Path | None, in_panel(FILES, "Manifest of the canaries; must be the run's.")] = None,
     data: Annotated[list[Path] | None, in_panel(FILES, "File or folder of training data; repeatable.")] = None,
     selftest: Annotated[Path | None, in_panel(FILES, "File of leakage selftest -o, to show its checks.")] = None,
@@ -50,7 +53,7 @@ def report_command(
     check_delta(delta)
     waivers = read_waivers(allow)
     check_place(output)
-    inputs = Given(model, manifest, tuple(data or ()), selftest)
+    inputs = Given(tuple(model or ()), manifest, tuple(data or ()), selftest)
     settings = Settings(name.strip(), release.strip(), delta, tuple(limit or ()), waivers)
     with unchanged(*files_read([result]), *inputs.paths):
         text = page(gather(result, settings, inputs))

@@ -18,7 +18,10 @@ def verify_report_command(
     results: Annotated[
         Path | None, typer.Option(help="Results to compare with the report: a results file, or a folder.")
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="Folder or file of the model's weights.")] = None,
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder or file of the model's weights; repeatable, for a base model and its adapter."),
+    ] = None,
     manifest: Annotated[Path | None, typer.Option(help="Manifest of the canaries.")] = None,
     data: Annotated[list[Path] | None, typer.Option(help="File or folder of training data; repeatable.")] = None,
 ) -> None:
@@ -29,7 +32,7 @@ def verify_report_command(
     from leakage_tasks.report.evidence.files import Files
     from leakage_tasks.report.evidence.verify import verify
 
-    files = Files(results, model, manifest, tuple(data or ()))
+    files = Files(results, tuple(model or ()), manifest, tuple(data or ()))
     outcomes, notes = verify(report, files)
     for outcome in outcomes:
         if outcome.passed is not None:

@@ -47,7 +47,7 @@ def write_report(
     name: str = "",
     release: str = "",
     delta: float = 0.0,
-    model: str | Path | None = None,
+    model: str | Path | Sequence[str | Path] | None = None,
     manifest: str | Path | None = None,
     data: Sequence[str | Path] = (),
     selftest: str | Path | None = None,
@@ -60,7 +60,7 @@ def write_report(
         name: Name of the model in the report; by default the run's.
         release: How the model is released, in your words.
         delta: The δ of the audit's (ε, δ)-differential privacy.
-        model: Folder or file of the model's weights, to hash.
+        model: Folder or file of the model's weights, to hash; several for a base model and its adapter.
         manifest: Manifest of the canaries; it must be the run's.
         data: Files or folders of training data, to hash.
         selftest: File of ``leakage selftest -o``, to show its checks.
@@ -77,7 +77,7 @@ def write_report(
     from leakage_tasks.report.evidence.page import page
     from leakage_tasks.report.evidence.record import Settings
 
-    inputs = Given(_path(model), _path(manifest), tuple(map(Path, data)), _path(selftest))
+    inputs = Given(_paths(model), _path(manifest), tuple(map(Path, data)), _path(selftest))
     evidence = gather(Path(results), Settings(name, release, delta, (), ()), inputs)
     write_text(Path(path), page(evidence))
 
@@ -86,7 +86,7 @@ def verify_report(
     path: str | Path,
     *,
     results: str | Path | None = None,
-    model: str | Path | None = None,
+    model: str | Path | Sequence[str | Path] | None = None,
     manifest: str | Path | None = None,
     data: Sequence[str | Path] = (),
 ) -> list[Verification]:
@@ -95,7 +95,7 @@ def verify_report(
     Args:
         path: The page.
         results: The results file, or a folder with it.
-        model: Folder or file of the model's weights.
+        model: Folder or file of the model's weights, or several.
         manifest: Manifest of the canaries.
         data: Files or folders of training data.
 
@@ -114,9 +114,15 @@ def verify_report(
     from leakage_tasks.report.evidence.files import Files
     from leakage_tasks.report.evidence.verify import verify
 
-    files = Files(_path(results), _path(model), _path(manifest), tuple(map(Path, data)))
+    files = Files(_path(results), _paths(model), _path(manifest), tuple(map(Path, data)))
     return verify(path, files).outcomes
 
 
 def _path(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
+
+
+def _paths(paths: str | Path | Sequence[str | Path] | None) -> tuple[Path, ...]:
+    if paths is None:
+        return ()
+    return (Path(paths),) if isinstance(paths, str | Path) else tuple(map(Path, paths))

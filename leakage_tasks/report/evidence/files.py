@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from leakage_tasks.report.evidence.hashes import (
     model_hashes,
     of_kind,
 )
-from leakage_tasks.report.evidence.record import Evidence
+from leakage_tasks.report.evidence.record import Evidence, Hash
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Files:
     """The files against which a report is checked."""
 
     results: Path | None = None
-    model: Path | None = None
+    model: Sequence[Path] = field(default=())
     manifest: Path | None = None
     data: Sequence[Path] = field(default=())
 
@@ -60,16 +60,27 @@ def _compared(what: str, digests: set[str], wanted: str) -> Verification:
     return Verification(False, f"{what}: has SHA-256 {min(digests)}, the report states {wanted}")
 
 
-def model_outcomes(evidence: Evidence, path: Path) -> Iterator[Verification]:
-    """Yield the comparison of each file of a model. Raises ResultsError for a report without such hashes."""
-    stated = {file.name: file.digest for file in of_kind(evidence.hashes, MODEL)}
+def model_outcomes(evidence: Evidence, paths: Sequence[Path]) -> Iterator[Verification]:
+    """Yield the comparison of each file of a model's parts. Raises ResultsError for a report without such hashes."""
+    stated = _by_name(of_kind(evidence.hashes, MODEL))
     if not stated:
-        raise ResultsError(f"--model {path}: the report holds no hashes of model files: write it with --model")
-    there = {file.name: file.digest for file in model_hashes(path)}
-    for name, digest in sorted(stated.items()):
-        yield _compared(f"model file {name}", {there[name]} if name in there else set(), digest)
-    for name in sorted(there.keys() - stated.keys()):
-        yield Verification(False, f"model file {name}: not in the report")
+        raise ResultsError(f"--model {paths[0]}: the report holds no hashes of model files: write it with --model")
+    there = _by_name(file for path in paths for file in model_hashes(path))
+    for name, wanted in sorted(stated.items()):
+        files = there.get(name, set())
+        for digest in sorted(wanted):
+            yield _compared(f"model file {name}", files - (wanted - {digest}), digest)
+    for name in sorted(there):
+        if len(there[name]) > len(stated.get(name, ())):
+            yield Verification(False, f"model file {name}: not in the report")
+
+
+def _by_name(files: Iterable[Hash]) -> dict[str, set[str]]:
+    """Return the hashes of all files with a name; a base model and its adapter have some names in common."""
+    by_name: dict[str, set[str]] = {}
+    for file in files:
+        by_name.setdefault(file.name, set()).add(file.digest)
+    return by_name
 
 
 def manifest_outcome(evidence: Evidence, path: Path) -> Verification:

@@ -17,6 +17,7 @@ from leakage_tasks.report.evidence.hashes import (
     digests,
     file_hash,
     model_hashes,
+    parts_hash,
     run_hashes,
 )
 from leakage_tasks.report.evidence.record import Hash
@@ -27,7 +28,7 @@ from leakage_tasks.report.load.results import Run
 class Given:
     """Files that the author of a report adds to the results: each is hashed, and compared with the results."""
 
-    model: Path | None = None
+    model: tuple[Path, ...] = ()
     manifest: Path | None = None
     data: tuple[Path, ...] = ()
     selftest: Path | None = None
@@ -35,7 +36,7 @@ class Given:
     @property
     def paths(self) -> list[Path]:
         """The files and folders that exist."""
-        named = (self.model, self.manifest, self.selftest, *self.data)
+        named = (*self.model, self.manifest, self.selftest, *self.data)
         return [path for path in named if path is not None]
 
 
@@ -49,8 +50,9 @@ def all_hashes(run: Run, given: Given) -> Iterator[Hash]:
     """
     recorded = list(run_hashes(run))
     yield from recorded
-    if given.model is not None:
-        yield from model_hashes(given.model)
+    yield from parts_hash(run, given.model)
+    # A base model and its adapter often have equal files of the tokenizer.
+    yield from dict.fromkeys(known for path in given.model for known in model_hashes(path))
     if given.manifest is not None:
         yield _checked_manifest(given.manifest, recorded)
     for path in given.data:

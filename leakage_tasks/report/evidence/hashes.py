@@ -19,11 +19,13 @@ from leakage_tasks.core.registry import DISTRIBUTION, entries_of, package_of
 from leakage_tasks.core.version import __version__
 from leakage_tasks.report.evidence.record import Code, Hash
 from leakage_tasks.report.load.results import Run
-from leakage_tasks.report.load.validate import load_json
+from leakage_tasks.report.load.run import adapter_base
+from leakage_tasks.report.load.validate import load_json, printable
 
 RESULTS, SAMPLES, MODEL, MANIFEST, DATA = "results file", "samples", "model file", "manifest", "data"
 SELFTEST, HARNESS, PACKAGE, IDENTITY = "self-test", "harness", "package", "model identity"
-PLANTED = "planted data"
+PLANTED, PARTS = "planted data", "parts of the model"
+ALL_HASHED = "all have hashes of files"
 DIGITS = 64
 """Number of hexadecimal digits of a SHA-256."""
 _OF_MODEL = frozenset(
@@ -94,6 +96,18 @@ def model_hashes(path: Path) -> list[Hash]:
     if not files:
         raise ResultsError(f"--model {path}: holds no files of a model: give the model's folder or its weights' file")
     return [Hash(MODEL, file.name, file_hash(file), "computed from the file") for file in files]
+
+
+def parts_hash(run: Run, paths: Sequence[Path]) -> Iterator[Hash]:
+    """Yield the names of a model's parts, such as a base model and its adapter, and how many of them ``paths`` hold."""
+    parts = run.parts
+    if len(parts) == 1:
+        # The author may have moved the adapter after the run.
+        parts = (*(printable(base) for base in map(adapter_base, paths) if base), *parts)
+    if len(parts) > 1:
+        coverage = ALL_HASHED if len(paths) >= len(parts) else f"{len(paths)} of {len(parts)} have hashes of files"
+        source = "named by the results and by the adapter's file; --model adds hashes"
+        yield Hash(PARTS, " + ".join(parts), coverage, source)
 
 
 def content_of(manifest: Path) -> str:

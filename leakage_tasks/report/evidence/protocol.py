@@ -52,7 +52,8 @@ def protocol_of(run: Run) -> Iterator[Facts]:
 
 
 def _model(run: Run) -> Iterator[Fact]:
-    yield Fact("Model", run.whole)
+    # An auditor may not have the files of an adapter, which name its base model.
+    yield Fact("Model", " + ".join(run.recorded_parts))
     yield Fact("Kind of model in the harness", run.model)
     for name, value in sorted(run.arguments.items()):
         yield Fact(f"Argument {name}", _shown(masked(name, value)))

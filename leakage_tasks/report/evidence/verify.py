@@ -18,7 +18,16 @@ from leakage_tasks.report.evidence.files import (
     model_outcomes,
     results_outcomes,
 )
-from leakage_tasks.report.evidence.hashes import MANIFEST, MODEL, PLANTED, RESULTS, of_kind, this_code
+from leakage_tasks.report.evidence.hashes import (
+    ALL_HASHED,
+    MANIFEST,
+    MODEL,
+    PARTS,
+    PLANTED,
+    RESULTS,
+    of_kind,
+    this_code,
+)
 from leakage_tasks.report.evidence.page import digest_in, page, record_in
 from leakage_tasks.report.evidence.record import Code, Evidence, canonical, digest_of, evidence_from_json
 from leakage_tasks.report.load.validate import printable
@@ -72,7 +81,7 @@ def verify(path: str | Path, files: Files = NO_FILES) -> Verified:
     checks.append(_page(evidence, record, text, same))
     if files.results is not None:
         checks += [*results_outcomes(evidence, files.results), *_figures(evidence, files.results, same, code)]
-    if files.model is not None:
+    if files.model:
         checks += list(model_outcomes(evidence, files.model))
     if files.manifest is not None:
         checks.append(manifest_outcome(evidence, files.manifest))
@@ -153,12 +162,19 @@ def _unchecked(evidence: Evidence, files: Files) -> list[str]:
     """Return notes on the hashes that no given file checks."""
     options = {
         RESULTS: ("--results", files.results),
-        MODEL: ("--model", files.model),
+        MODEL: ("--model", files.model or None),
         MANIFEST: ("--manifest", files.manifest),
         PLANTED: ("--data", files.data or None),
     }
+    partial = [known for known in of_kind(evidence.hashes, PARTS) if known.digest != ALL_HASHED]
     return [
-        f"not checked: {kind} (give {option})"
-        for kind, (option, path) in options.items()
-        if path is None and of_kind(evidence.hashes, kind)
+        *(
+            f"not checked: {kind} (give {option})"
+            for kind, (option, path) in options.items()
+            if path is None and of_kind(evidence.hashes, kind)
+        ),
+        *(
+            f"not checked: {known.kind} {known.name}: {known.digest} (write the report with --model for each)"
+            for known in partial
+        ),
     ]

@@ -136,13 +136,17 @@ class Run:
     name: str = ""
     """A name that is unique among the runs of a report."""
 
+    @property
+    def recorded_parts(self) -> tuple[str, ...]:
+        """The model, followed by its adapter, soft prompt or delta, if any, as the results name them."""
+        added = [str(self.arguments[name]) for name in ADDED if self.arguments.get(name)]
+        return self.source, *map(printable, added)
+
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """The base model, followed by its adapter, soft prompt or delta, if any."""
-        added = [str(self.arguments[name]) for name in ADDED if self.arguments.get(name)]
+        """The recorded parts, after the base model if the model is an adapter whose files are there and name it."""
         base = None if "peft" in self.arguments else adapter_base(Path(self.source))
-        models = (printable(base), self.source) if base else (self.source,)
-        return *models, *map(printable, added)
+        return (printable(base), *self.recorded_parts) if base else self.recorded_parts
 
     @property
     def whole(self) -> str:

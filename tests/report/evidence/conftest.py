@@ -60,4 +60,4 @@ def selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def evidence(results: Path, model: Path, selftest: Path) -> Evidence:
     """The evidence on :func:`results`, with hashes of the model and a self-test."""
-    return gather(results, SETTINGS, Given(model=model, selftest=selftest))
+    return gather(results, SETTINGS, Given(model=(model,), selftest=selftest))

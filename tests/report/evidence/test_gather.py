@@ -166,7 +166,7 @@ def test_data_are_compared_with_the_planted_data(results: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (lambda folder: Given(model=folder / "none"), "holds no files of a model"),
+        (lambda folder: Given(model=(folder / "none",)), "holds no files of a model"),
         (lambda folder: Given(selftest=folder / "none"), "cannot be read"),
         (lambda folder: Given(selftest=folder / "text"), "holds no self-test (not JSON)"),
         (lambda folder: Given(selftest=folder / "empty.json"), "checks: expected a list of checks"),
@@ -205,7 +205,7 @@ def test_the_command_writes_the_page(results: Path, model: Path, tmp_path: Path,
     limits = ["--limit", "exposure_max=25", "--allow", "planting-claimed"]
     code, out, err = leakage("report", results, "-o", path, *words, *limits)
     assert (code, out, err) == (0, f"wrote {path}\n", "")
-    assert path.read_text(encoding="utf-8") == page(gather(results, SETTINGS, Given(model=model)))
+    assert path.read_text(encoding="utf-8") == page(gather(results, SETTINGS, Given(model=(model,))))
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,11 @@ from leakage_tasks.report.evidence.files import NO_FILES, Files
 from leakage_tasks.report.evidence.page import page, record_in
 from leakage_tasks.report.evidence.record import Evidence, canonical, digest_of, evidence_from_json
 from leakage_tasks.report.evidence.verify import verify
+from leakage_tasks.report.publish import write_report
 from tests.conftest import Leakage, Refused
 from tests.report.evidence.leaves import another, changed, leaves
 from tests.report.made import STAMP
+from tests.report.pages import usual_canaries, write_run
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def with_record(text: str, record: str, *, digest: bool) -> str:
 
 
 def test_an_untouched_report_passes(report: Path, results: Path, model: Path):
-    outcomes, _ = verify(report, Files(results=results, model=model))
+    outcomes, _ = verify(report, Files(results=results, model=(model,)))
     assert [outcome for outcome in outcomes if not outcome.passed] == []
     starts = [outcome.words.split(":")[0].split()[0] for outcome in outcomes]
     assert starts == ["record", "page", "results", "samples", "samples", "figures", "model", "model", "model"]
@@ -160,10 +162,57 @@ def test_changed_missing_and_added_model_files_fail(report: Path, model: Path, t
     (copy / "tokenizer.model").unlink()
     (copy / "extra.safetensors").write_text("more")
     (copy / "README.md").write_text("a card is no part of the model")
-    assert failures(report, Files(model=copy)) == [
+    assert failures(report, Files(model=(copy,))) == [
         f"model file config.json: has SHA-256 {_sha256('other')}, the report states {_sha256('config.json')}",
         "model file tokenizer.model: not found",
         "model file extra.safetensors: not in the report",
+    ]
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    """An adapter on a base model, and the results of a run with it."""
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "org/base"}')
+    (folder / "adapter_model.safetensors").write_text("adapter")
+    (folder / "tokenizer.model").write_text("tokenizer.model")
+    write_run(tmp_path / "results", str(folder), usual_canaries(0.9))
+    return folder
+
+
+def test_without_the_adapter_s_folder_the_protocol_is_that_of_the_results(adapter: Path):
+    results, path = adapter.parent / "results", adapter.parent / "a.html"
+    write_report(results, path)
+    adapter.rename(adapter.with_name("moved"))
+    assert failures(path, Files(results=results)) == []
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_base_model_without_hashes_is_named(adapter: Path, moved: bool):
+    results, path = adapter.parent / "results", adapter.parent / "a.html"
+    folder = adapter.rename(adapter.with_name("moved")) if moved else adapter
+    write_report(results, path, model=folder)
+    outcomes, notes = verify(path, Files(results=results, model=(folder,)))
+    assert [outcome for outcome in outcomes if not outcome.passed] == []
+    assert notes[-2] == (
+        f"not checked: parts of the model org/base + {adapter}: 1 of 2 have hashes of files (write the report with "
+        "--model for each)"
+    )
+
+
+def test_another_base_model_fails(adapter: Path, model: Path, tmp_path: Path):
+    path, base = adapter.parent / "a.html", Path(shutil.copytree(model, tmp_path / "base"))
+    (base / "tokenizer.model").write_text("of the base")
+    write_report(adapter.parent / "results", path, model=[base, adapter])
+    assert not [note for note in verify(path, Files(model=(adapter, base))).notes if "model" in note]
+    (base / "model.safetensors").write_text("other")
+    other = f"has SHA-256 {_sha256('other')}, the report states {_sha256('model.safetensors')}"
+    assert failures(path, Files(model=(adapter, base))) == [f"model file model.safetensors: {other}"]
+    assert failures(path, Files(model=(adapter,))) == [
+        "model file config.json: not found",
+        "model file model.safetensors: not found",
+        "model file tokenizer.model: not found",
     ]
 
 
@@ -183,7 +232,7 @@ def test_a_file_without_a_hash_in_the_report_cannot_be_checked(evidence: Evidenc
     path = tmp_path / "a.html"
     path.write_text(page(dataclasses.replace(evidence, hashes=())), encoding="utf-8")
     with pytest.raises(ResultsError, match=why):
-        verify(path, Files(**{kind: [path] if kind == "data" else path}))
+        verify(path, Files(**{kind: path if kind == "manifest" else [path]}))
 
 
 def test_another_manifest_and_other_data_fail(report: Path, tmp_path: Path):
