@@ -25,6 +25,8 @@ from leakage_tasks.report.load.samples import Samples, read_samples
 HEADS = ("column", "metric", "value", "95 % interval", "unit", "description")
 WIDTH = 120
 NOTHING = "-"
+NOW_EMPTY = ("min_detectable_exposure",)
+"""Metrics that earlier versions also computed for canaries for which they are empty now."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,14 @@ class ResultsComparison:
     """A comparison of scored metrics with a results file.
 
     ``equal`` counts metrics that agree up to rounding, ``differences`` describes the others, ``newer`` names metrics
-    that the run lacks because a later version added them.
+    that the run lacks because a later version added them, ``emptied`` names metrics that a later version leaves empty.
     """
 
     file: Path
     equal: int
     differences: tuple[str, ...]
     newer: tuple[str, ...]
+    emptied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,10 @@ def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
     if file is None or result is None or result.predicted_only:
         return None
     theirs, ours = _flat(result.values), _flat(scores)
-    expected = {name: value for name, value in theirs.items() if name.rpartition(",")[0] not in samples.unscored}
+    scorable = {name: value for name, value in theirs.items() if _metric(name) not in samples.unscored}
+    emptied = [name for name, value in scorable.items() if value is not None and ours.get(name, value) is None]
+    emptied = [name for name in emptied if _metric(name) in NOW_EMPTY]
+    expected = {name: value for name, value in scorable.items() if name not in emptied}
     differing = [name for name, value in expected.items() if name not in ours or not _same(value, ours[name])]
     words = [
         f"{name}: {_exactly(expected[name])} in the run, "
@@ -106,7 +112,7 @@ def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
     if samples.unanswered is None and result.samples not in (None, samples.documents):
         words.insert(0, f"the run had {counted(result.samples, 'document')}, the samples hold {samples.documents}")
     newer = tuple(name for name, value in ours.items() if name not in theirs and value is not None)
-    return ResultsComparison(file, len(expected) - len(differing), tuple(words), newer)
+    return ResultsComparison(file, len(expected) - len(differing), tuple(words), newer, tuple(emptied))
 
 
 def _same(one: float | None, other: float | None) -> bool:
@@ -119,6 +125,11 @@ def _same(one: float | None, other: float | None) -> bool:
 def _flat(values: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
     """Return the values by the harness' name of a row."""
     return {f"{metric},{column}": value for column, rows in values.items() for metric, value in rows.items()}
+
+
+def _metric(name: str) -> str:
+    """Return the metric of a row of the harness."""
+    return name.rpartition(",")[0]
 
 
 def _exactly(value: float | None) -> str:
@@ -176,6 +187,8 @@ def number(value: float | None) -> str:
 def _comparison(compared: ResultsComparison) -> str:
     name = compared.file.name
     lines = [f"rows that {name} does not have: {', '.join(compared.newer)}"] if compared.newer else []
+    if compared.emptied:
+        lines.append(f"rows that {name} has from an earlier version, now empty: {', '.join(compared.emptied)}")
     if compared.differences:
         lines += [f"differs from {name} ({counted(compared.equal, 'row')} equal):"]
         lines += [f"  {difference}" for difference in compared.differences]

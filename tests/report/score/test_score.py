@@ -13,7 +13,8 @@ from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.report.load.results_file import read_run
 from leakage_tasks.report.load.samples import read_samples
-from leakage_tasks.report.score.score import score_file
+from leakage_tasks.report.score.score import score_file, score_text
+from leakage_tasks.stats import power
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.report.saved import (
     EXPOSURE,
@@ -255,6 +256,15 @@ def test_rows_that_came_later_are_no_difference(copy):
     assert (compared.differences, compared.newer) == ((), ("min_detectable_exposure,none",))
     compared = change(copy, lambda data: data["configs"][EXPOSURE]["leakage"]["hidden_metrics"].pop("rank"))
     assert (compared.differences, compared.newer) == ((), ("rank,none", "min_detectable_exposure,none"))
+
+
+def test_a_row_that_is_empty_in_later_versions_is_no_difference(copy, monkeypatch):
+    before = rows(copy, EXPOSURE)["min_detectable_exposure,none"]
+    assert before is not None
+    monkeypatch.setattr(power, "least_exposure", lambda canaries: 1e3)
+    scored = score_file(samples_of(copy, EXPOSURE))
+    assert (scored.compared.differences, scored.compared.emptied) == ((), ("min_detectable_exposure,none",))
+    assert "from an earlier version, now empty: min_detectable_exposure,none\n" in score_text(scored)
 
 
 def test_documents_that_are_missing_are_named(copy):
