@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,8 @@ from leakage_tasks.core.errors import LeakageError
 
 CACHE = "cache-"
 """Prefix of the names of cache files that 'datasets' creates next to the files it reads."""
-_Stamp = tuple[int, int, int, int]
+FileStamp = tuple[int, int, int, int]
+"""Device, inode, size and modification time of a file."""
 
 
 class ChangedError(LeakageError):
@@ -49,7 +51,7 @@ def file_states(files: Iterable[Path]) -> FileStates:
     return tuple((name, status.st_size, status.st_mtime_ns) for name, status in statuses)
 
 
-def _check(before: dict[Path, dict[Path, _Stamp]]) -> None:
+def _check(before: dict[Path, dict[Path, FileStamp]]) -> None:
     for path, stamps in before.items():
         now = _stamps(path)
         for file, stamp in stamps.items():
@@ -57,14 +59,22 @@ def _check(before: dict[Path, dict[Path, _Stamp]]) -> None:
                 raise changed(file) from None
 
 
-def _stamps(path: Path) -> dict[Path, _Stamp]:
+def _stamps(path: Path) -> dict[Path, FileStamp]:
     """Return size, time and identity of each file; an inaccessible file is omitted."""
     stamps = {}
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        try:
-            status = file.stat()
-        except (OSError, ValueError):
-            continue
-        if file.is_file() and not file.name.startswith(CACHE):
-            stamps[file] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        stamp = file_stamp(file)
+        if stamp is not None and not file.name.startswith(CACHE):
+            stamps[file] = stamp
     return stamps
+
+
+def file_stamp(file: Path) -> FileStamp | None:
+    """Return the stamp of a file, or None for another path and an inaccessible file."""
+    try:
+        status = file.stat()
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -15,7 +15,7 @@ from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.attacks.registry import AUTO, Goal, option_of
 from leakage_tasks.attacks.suffix.finding import HEADLINE
-from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
+from leakage_tasks.canaries import Canary, make_canaries, manifest_hash
 from leakage_tasks.canaries.canary import AUXILIARY_KINDS, FAMILIES, MASK, attacker_view
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.canaries.natural import warn_of_shown_secrets
@@ -33,7 +33,7 @@ from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.tasks.attack_handler import answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
-from leakage_tasks.tasks.manifests import share_manifest
+from leakage_tasks.tasks.manifests import ReadManifest, read_once, share_manifest
 from leakage_tasks.tasks.options import read_options
 from leakage_tasks.tasks.preflight_file import PreflightSummary, read_preflight
 from leakage_tasks.tasks.sharing import Sharing
@@ -64,13 +64,15 @@ class CanaryTask(LocalTask):
         self._check_attack(self.options.attack)
         self._note_built_in()
         # Read once, because a manifest may be a pipe, and a long manifest takes time.
-        self._read = [] if self.options.canaries is None else read_manifest(self.options.canaries)
+        read = None if self.options.canaries is None else read_once(self.options.canaries)
+        self._read = () if read is None else read.canaries
         canaries = _canaries(self.options.canaries, self._read)
         warn_of_shown_secrets(canaries)
         self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(canaries)
-        self._shared_manifest = share_manifest(self.options.canaries, self._read or canaries, self._manifest)
+        self._shared_manifest = read or ReadManifest(None, tuple(canaries))
+        share_manifest(self._shared_manifest, self._manifest)
         self._near = near_counts(self._read)
         self._preflight = PreflightSummary()
         if self.options.preflight is not None:

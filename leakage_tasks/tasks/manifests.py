@@ -1,14 +1,17 @@
-"""Manifests that the tasks of a run have read. Attacks get them from here, so that no manifest is read twice."""
+"""Manifests that the tasks of a run have read. Other tasks and attacks get them from here, so that none is read
+twice."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 from leakage_tasks.canaries import Canary, read_manifest
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.stable_inputs import FileStamp, file_stamp
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,17 +23,27 @@ class ReadManifest:
 
 
 _READ: WeakValueDictionary[tuple[str | None, str], ReadManifest] = WeakValueDictionary()
+_BY_FILE: WeakValueDictionary[tuple[str, FileStamp], ReadManifest] = WeakValueDictionary()
 
 
-def share_manifest(path: str | None, canaries: Sequence[Canary], attacked_sha256: str) -> ReadManifest:
+def read_once(path: str) -> ReadManifest:
+    """Read a manifest, unless a task of this process holds it and the file is unchanged. Raises ManifestError."""
+    stamp = file_stamp(Path(path))
+    read = None if stamp is None else _BY_FILE.get((path, stamp))
+    if read is None:
+        read = ReadManifest(path, tuple(read_manifest(path)))
+        if stamp is not None:
+            _BY_FILE[path, stamp] = read
+    return read
+
+
+def share_manifest(read: ReadManifest, attacked_sha256: str) -> None:
     """Make the canaries that a task has read or, without a manifest, built in available to its attacks.
 
-    They are available while the task holds the result. Requests name the path and the hash of the attacked canaries.
-    The path alone is not enough, because a file may change between two runs of one process.
+    They are available while the task holds ``read``. Requests name the path and the hash of the attacked canaries. The
+    path alone is not enough, because a file may change between two runs of one process.
     """
-    read = ReadManifest(path, tuple(canaries))
-    _READ[path, attacked_sha256] = read
-    return read
+    _READ[read.path, attacked_sha256] = read
 
 
 def manifest_of(task_settings: Mapping[str, Any]) -> tuple[Canary, ...]:

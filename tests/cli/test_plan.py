@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.canaries import Canary, make_canaries, read_manifest, write_manifest
-from leakage_tasks.canaries import manifest as manifests
-from leakage_tasks.tasks import canary_tasks
+from leakage_tasks.tasks import manifests
 from tests.conftest import Leakage, Ran, Refused
 from tests.oracles import letters, tiny_gpt2
 
@@ -81,16 +80,17 @@ def test_wrong_options_are_reported_before_a_model_is_loaded(
     assert message in err
 
 
-def test_the_manifest_of_a_task_is_read_once(leakage: Leakage, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_manifest_of_both_tasks_is_read_once(
+    leakage: Leakage, manifest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
 
     def counted(path: str) -> list[Canary]:
         read.append(str(path))
         return read_manifest(path)
 
-    for module in (manifests, canary_tasks):
-        monkeypatch.setattr(module, "read_manifest", counted)
-    leakage("plan", manifest, "--model", "nonsense", "--tasks", "canary_exposure")
+    monkeypatch.setattr(manifests, "read_manifest", counted)
+    leakage("plan", manifest, "--model", "nonsense")
     assert read == [str(manifest)]
 
 

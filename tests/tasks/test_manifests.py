@@ -14,7 +14,7 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, make_canaries, read_manifest, write_manifest
 from leakage_tasks.tasks import manifests
-from leakage_tasks.tasks.manifests import manifest_of, share_manifest
+from leakage_tasks.tasks.manifests import ReadManifest, manifest_of, read_once, share_manifest
 from tests.oracles import letters, tiny_gpt2
 from tests.tasks.test_canary_tasks import BOTH, evaluate
 
@@ -58,19 +58,35 @@ def test_a_pipe_serves_both_tasks_as_the_file_does(written: Path) -> None:
     assert ("canary-0", 1) in {(name, supporting) for name, _, supporting in expected["canary_exposure"]}
 
 
-def test_attacks_do_not_open_the_manifest_again(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: str) -> list[Canary]:
-        raise AssertionError(f"{path} is read again")
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The manifests that were read, once for each time."""
+    paths: list[str] = []
 
-    monkeypatch.setattr(manifests, "read_manifest", refuse)
+    def read(path: str) -> list[Canary]:
+        paths.append(path)
+        return read_manifest(path)
+
+    monkeypatch.setattr(manifests, "read_manifest", read)
+    return paths
+
+
+def test_tasks_and_attacks_read_the_manifest_once(written: Path, reads: list[str]) -> None:
     assert findings(str(written))["canary_exposure"]
+    assert reads == [str(written)]
+
+
+def test_a_changed_manifest_is_read_again(written: Path, reads: list[str]) -> None:
+    before = read_once(str(written))
+    write_manifest(before.canaries[:1], written)
+    assert read_once(str(written)).canaries == before.canaries[:1]
+    assert len(reads) == 2
 
 
 def test_a_manifest_that_was_changed_is_not_mixed_up_with_what_was_read_before(written: Path) -> None:
-    before = share_manifest(str(written), read_manifest(written)[:1], "hash of the first")
-    after = share_manifest(str(written), read_manifest(written)[:2], "hash of the second")
-    assert before is not None
-    assert after is not None
+    before, after = (ReadManifest(str(written), tuple(read_manifest(written)[:number])) for number in (1, 2))
+    share_manifest(before, "hash of the first")
+    share_manifest(after, "hash of the second")
     for read, sha256 in ((before, "hash of the first"), (after, "hash of the second")):
         assert manifest_of({"canaries": str(written), "manifest": sha256}) == read.canaries
 
