@@ -26,6 +26,7 @@ from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.tasks.progress import CanariesBar
+from leakage_tasks.training.callback.announcement import announce_baseline
 from leakage_tasks.training.callback.target import in_chat, live_target, preserved_training_state
 from leakage_tasks.training.callback.time_share import GROWTH, OutOfTime, TimeShare
 from leakage_tasks.training.callback.watched import watched_canaries
@@ -264,6 +265,10 @@ class ExposureCallback(TrainerCallback):
         """Measure the model before its first step, with few sequences; return None if ``baseline`` is 0."""
         if not self.baseline:
             return None
+        if not self._shows_bar:
+            assert self._target is not None
+            with preserved_training_state(self._target.model):
+                announce_baseline(self._target, self._watched[1], min(self.baseline, self.budget))
         if self.baseline >= self.budget:
             return self._measure("exposure", self.budget)
         return self._measure("rank-sample", self.baseline, growth=min(GROWTH, self.budget / self.baseline))

@@ -1,0 +1,37 @@
+"""The line in a log file on the measurement before the first step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leakage_tasks.canaries import make_canaries
+from leakage_tasks.training.callback.announcement import announce_baseline
+from tests.training.callback.training_runs import watched
+
+
+class Timed:
+    """A model that takes three seconds to score texts."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def log_perplexity(self, texts: list[str]) -> None:
+        self.seconds += 3.0
+        self.texts = len(texts)
+
+
+def test_the_time_is_extrapolated_from_a_few_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    model: Any = Timed()
+    announce_baseline(model, make_canaries("pin {unique} {digits:1}", 10), 32, lambda: model.seconds)
+    words = "ExposureCallback: measuring 10 canaries before the first step, each with up to 32 sequences"
+    # Eight texts took 3 s; ten canaries have 10 fillings each.
+    assert (model.texts, capsys.readouterr().err) == (8, f"{words}: up to about 38 s\n")
+
+
+@pytest.mark.parametrize(("is_terminal", "baseline", "lines"), [(False, 32, 1), (True, 32, 0), (False, 0, 0)])
+def test_a_log_file_gets_one_line(tmp_path, monkeypatch, capsys, is_terminal, baseline, lines):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    watched(tmp_path, watch={"baseline": baseline}, disable_tqdm=False)
+    assert capsys.readouterr().err.count("ExposureCallback: measuring 3 canaries before the first step") == lines
