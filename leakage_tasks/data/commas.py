@@ -24,8 +24,11 @@ from leakage_tasks.data.layout import (
     note_label,
 )
 from leakage_tasks.data.lines import LARGEST_ROW, LineFormat, Pieces, check_rows, open_source
+from leakage_tasks.data.shapes import SHAPES
 
 _DELIMITERS = ",\t;|"
+_SURE_NAMES = frozenset((TEXT, *CHATS, "id", "label", *(name for shape in SHAPES for name in shape.needed)))
+"""Values that occur in a header only, so that an error may list the whole first line."""
 
 
 @register_format("csv", "tsv")
@@ -90,6 +93,10 @@ def _read_header(source: Path, wanted: Columns) -> Layout:
         layout = Layout(0, tuple(columns), text, wanted.label, wanted.source, shape=shape, parts=parts)
         layout.head, layout.newline, layout.delimiter = head.encode(), ending, delimiter
         return layout
+    if _SURE_NAMES.isdisjoint(widest):
+        # The file may have no header: names of people or diseases look like names of columns.
+        problem = f"no column {wanted.text!r} in the first line, which must hold the columns' names"
+        raise PlantingError(subject=str(source), problem=problem, remedy="name one with {}", option="text_column")
     raise NoColumnError(source, wanted.text, widest, "text_column")
 
 

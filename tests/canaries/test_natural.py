@@ -250,7 +250,7 @@ def test_the_first_row_of_a_file_without_a_header_is_not_shown(tmp_path: Path, r
     source = tmp_path / "mail.csv"
     source.write_text(f"ottoline,{CARD}\nquux,123-45-6788\n")
     err = refused("canaries", "--from-text", source, "-o", tmp_path / "found.jsonl")
-    assert "no column 'text': name one with --text-column" in err
+    assert "mail.csv: no column 'text' in the first line" in err
     assert "ottoline" not in err
     assert CARD not in err
 
