@@ -5,7 +5,7 @@ from scipy import stats
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.report.load.format import number
 from leakage_tasks.report.page.spreads import describe_spread, exposure_table, extraction_table
-from leakage_tasks.report.plots.repetitions import by_repetitions
+from leakage_tasks.report.plots.repetitions import by_repetitions, draw_repetitions
 
 
 def ranked(name: int, rank: float | None, times: int = 1, **fields: object) -> Finding:
@@ -35,6 +35,15 @@ def test_a_row_has_the_quartiles_of_all_its_canaries():
 def test_a_control_is_a_control_however_often_its_twin_was_planted():
     run = by_repetitions("one", [ranked(1, 4.0, 9, planted=False)], [])
     assert [point.repetitions for point in run.exposures] == [0]
+
+
+def test_natural_secrets_have_groups_of_their_own():
+    twin = ranked(1, 4.0, 0, kind="natural")
+    run = by_repetitions("one", [ranked(2, 8.0, 7, kind="natural"), twin, ranked(3, 2.0, 7), ranked(4, 2.0, 0)], [])
+    rows = exposure_table(run).rows
+    assert [row[0] for row in rows] == ["never (controls of natural)", "natural", "never (controls)", "7 times"]
+    ticks = [tick.get_text().rpartition("\n")[0] for tick in draw_repetitions([run]).axes[0].get_xticklabels()]
+    assert ticks == ["natural,\ncontrols", "natural", "0 (never)", "7"]
 
 
 def test_bounds_are_told_from_ranks():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics import aggregates
@@ -33,19 +34,29 @@ WIDEST = 7.0
 """Largest width in inches of a panel that shares its row with another."""
 
 
+NATURAL_CONTROLS, NATURAL_SECRETS = -2, -1
+"""Groups instead of a number of copies: the auditor does not choose how often a natural secret occurs in the data."""
+_GROUPS = {NATURAL_CONTROLS: "natural,\ncontrols", NATURAL_SECRETS: "natural", 0: "0 (never)"}
+
+
 class CanaryPoint(NamedTuple):
-    """One canary's exposure in bits; ``bound`` is True for a lower bound."""
+    """One canary's exposure in bits; ``bound`` is True for a lower bound, ``band`` holds the ends if only those are
+    known."""
 
     canary: str
     repetitions: int
     exposure: float
     log2_size: float
     bound: bool = False
+    band: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class RunByRepetitions:
-    """One run: its exposures, and by number of copies (0: controls) True for each secret extracted."""
+    """One run: its exposures, and by number of copies (0: controls) True for each secret extracted.
+
+    Natural secrets and their controls have groups of their own.
+    """
 
     name: str
     exposures: Sequence[CanaryPoint]
@@ -55,14 +66,21 @@ class RunByRepetitions:
 def by_repetitions(name: str, exposure: Iterable[Finding], extraction: Iterable[Finding]) -> RunByRepetitions:
     """Group the findings of both tasks by number of copies; controls have 0."""
     points = [
-        CanaryPoint(finding.canary, _copies(finding), bits, finding.log2_size, finding.method == "lower_bound")
+        CanaryPoint(
+            finding.canary,
+            _group(finding),
+            bits,
+            finding.log2_size,
+            finding.method == "lower_bound",
+            finding.exposure_ends,
+        )
         for finding in exposure
         if (bits := finding.exposure) is not None
     ]
     outcomes: dict[int, list[bool]] = {}
     for finding in extraction:
         if (right := extracted(finding)) is not None:
-            outcomes.setdefault(_copies(finding), []).append(right == 1)
+            outcomes.setdefault(_group(finding), []).append(right == 1)
     return RunByRepetitions(name, points, outcomes)
 
 
@@ -144,7 +162,8 @@ def _exposure_ends(points: Sequence[CanaryPoint]) -> tuple[float, float] | None:
     """Return the ends of the mean's interval as in ``canary_exposure``, or None for too few canaries."""
     known = [
         aggregates.ExposureRange(
-            point.exposure, point.log2_size if point.bound else point.exposure, max(point.exposure, point.log2_size)
+            *(point.band or (point.exposure, point.log2_size if point.bound else point.exposure)),
+            largest=max(point.exposure, point.log2_size),
         )
         for point in points
     ]
@@ -202,7 +221,9 @@ def _draw_extracted(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequen
     _ticks(axes, groups, [[len(run.extracted.get(times, ())) for times in groups] for run in runs])
 
 
-def _copies(finding: Finding) -> int:
+def _group(finding: Finding) -> int:
+    if finding.kind == NATURAL:
+        return NATURAL_SECRETS if finding.planted else NATURAL_CONTROLS
     return finding.repetitions if finding.planted else 0
 
 
@@ -219,7 +240,7 @@ def _ticks(axes: Axes, groups: Sequence[int], counts: Sequence[Sequence[int]]) -
         count_text = (
             "" if not numbers else f"n = {numbers[0]}" if len(numbers) == 1 else f"n = {numbers[0]}–{numbers[-1]}"
         )
-        labels.append(f"{times}\n{count_text}" if times else f"0 (never)\n{count_text}")
+        labels.append(f"{_GROUPS.get(times, times)}\n{count_text}")
     axes.set_xticks(range(len(groups)), labels)
     axes.set(xlim=(-0.6, len(groups) - 0.4), xlabel="times planted")
     tidy(axes)

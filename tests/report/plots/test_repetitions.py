@@ -8,8 +8,19 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
+from leakage_tasks.attacks.coarse import coarsened
+from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.report.plots.repetitions import MOST_RUNS, USUAL, CanaryPoint, RunByRepetitions, draw_repetitions
+from leakage_tasks.metrics.aggregates import LOG_T
+from leakage_tasks.metrics.exposure import known
+from leakage_tasks.report.plots.repetitions import (
+    MOST_RUNS,
+    USUAL,
+    CanaryPoint,
+    RunByRepetitions,
+    by_repetitions,
+    draw_repetitions,
+)
 from leakage_tasks.stats.intervals import bounded_mean, clopper_pearson
 
 SIZE = 20.0
@@ -69,6 +80,15 @@ def test_each_group_has_its_mean_and_too_few_canaries_no_interval():
     axes = draw_repetitions([run()]).axes[0]
     assert means(axes) == {0: [pytest.approx(1.4)], 1: [5.0], 2: [20.0]}
     assert intervals(axes) == []
+
+
+def test_the_interval_of_natural_secrets_covers_their_bands():
+    fields = {"attack": "exposure", "planted": True, "repetitions": 3, "kind": "natural", "log2_size": SIZE}
+    found = [coarsened(Finding(f"n-{n}", rank=4.0 * n, method="exact", **fields)) for n in range(1, 11)]
+    (ends,) = intervals(draw_repetitions([by_repetitions("one", found, [])]).axes[0])
+    bands = [known(each) for each in found]
+    assert bands[0].least < found[0].exposure < bands[0].most
+    assert ends == pytest.approx((LOG_T.low(bands), LOG_T.high(bands)))
 
 
 def test_ten_canaries_have_the_interval_of_the_table():
