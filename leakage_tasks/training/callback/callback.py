@@ -21,6 +21,7 @@ from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line, log
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.report.load.training_log import NATURAL_MEAN, SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
@@ -130,6 +131,8 @@ class ExposureCallback(TrainerCallback):
         self._pace = TimeShare(self.share)
         self._measured: int | None = None
         self._skipped: set[int] = set()
+        self._skipped_in_run = 0
+        """Number of points skipped before the latest measurement of this run."""
         self._skipped_before = 0
         """Number of points skipped after the last measurement before the checkpoint of a resumed run."""
         self._warned = self._shows_bar = False
@@ -148,7 +151,7 @@ class ExposureCallback(TrainerCallback):
     ) -> None:
         """Measure the model before its first step, so that an unsupported model is an error before training."""
         self._target, self._measured, self._skipped, self._warned = None, None, set(), False
-        self._skipped_before = 0
+        self._skipped_before = self._skipped_in_run = 0
         self._shows_bar = sys.stderr.isatty() and not getattr(args, "disable_tqdm", True)
         # All processes raise it: a process that trained on would wait for the others forever.
         check_whole(kwargs["model"], None if self._trainer is None else self._trainer.accelerator)
@@ -317,15 +320,17 @@ class ExposureCallback(TrainerCallback):
         # The exact duration of a search would reveal when it found a natural secret.
         seconds = "" if natural else f" took {self._pace.spent:.1f} s,"
         over = self.share is not None and self._pace.taken > self.share
+        skipped = self._skipped_in_run + len(self._skipped)
         log.log(
             logging.WARNING if over else logging.INFO,
-            "ExposureCallback: %d measurements%s %.0f %% of the training time%s",
+            "ExposureCallback: %d measurements%s %.0f %% of the training time%s%s",
             self._pace.made,
             seconds,
             100 * self._pace.taken,
             ": the first and the last are made in any case; baseline=0, last=False or a lower budget=… costs less"
             if over
             else "",
+            f"; {counted(skipped, 'point')} skipped: share=None measures every point" if skipped else "",
         )
 
     def _log(self, metrics: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
@@ -333,6 +338,7 @@ class ExposureCallback(TrainerCallback):
         if NATURAL_MEAN not in metrics:
             # The duration of a search would reveal when it found a natural secret.
             entry[SECONDS] = self._pace.latest or 0.0
+        self._skipped_in_run += len(self._skipped)
         self._measured, self._skipped, self._skipped_before = state.global_step, set(), 0
         if self._trainer is None:
             state.log_history.append({**entry, "epoch": state.epoch, "step": state.global_step})

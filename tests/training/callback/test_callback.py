@@ -240,6 +240,7 @@ def test_default_points_that_exceed_the_share_are_skipped_and_the_cost_of_the_ot
     (ended,) = cost_lines(caplog)
     assert ended.levelname == "WARNING"
     assert ended.getMessage().startswith("ExposureCallback: 2 measurements took 8.0 s, 100 % of the training time: the")
+    assert ended.getMessage().endswith("; 1 point skipped: share=None measures every point")
 
 
 def test_the_cost_line_has_no_seconds_if_natural_secrets_are_watched(tmp_path, caplog, slow):
