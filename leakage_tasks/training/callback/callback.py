@@ -182,6 +182,9 @@ class ExposureCallback(TrainerCallback):
             )
         elif metrics:
             self._log(metrics, state, control)
+        else:
+            # Without a measurement before the first step, an interrupted run may have skipped all points so far.
+            self._skipped_before = self._points(state.epoch or 0, state.global_step)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Measure every ``every`` steps, and after the last step, before its checkpoint is saved."""

@@ -316,6 +316,17 @@ def test_a_resumed_run_logs_no_second_baseline_and_counts_points_skipped_before(
     assert [(entry["step"], entry["leakage/skipped"]) for entry in looks(trainer)] == [(0, 0), (8, skipped)]
 
 
+@pytest.mark.usefixtures("quick")
+def test_a_run_resumed_before_any_measurement_counts_all_skipped_points(tmp_path, monkeypatch):
+    monkeypatch.setattr(TimeShare, "affords", lambda self: False)
+    watch = {"every": 1, "baseline": 0}
+    watched(tmp_path, watch=watch, save_strategy="steps", save_steps=3)
+    trainer = trainer_of(tmp_path, model())
+    ExposureCallback(manifest(tmp_path), **watch).attach(trainer)
+    trainer.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-3"))
+    assert [(entry["step"], entry["leakage/skipped"]) for entry in looks(trainer)] == [(8, 7)]
+
+
 # -- that nothing else changes ---------------------------------------------------------------------------------------
 
 
