@@ -16,6 +16,7 @@ from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate, 
 from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
 from leakage_tasks.attacks.causal.secret_path import RankedSecret, SecretPath
 from leakage_tasks.attacks.causal.uniform_rank import UniformRank
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.attacks.signal import CALIBRATED, LOSS, SIGNAL
@@ -89,10 +90,11 @@ def exposure(request: AttackRequest) -> AttackResult:
 
     ``budget`` counts all sequences, each of one token on models with a cache; a whole text counts as many as its tokens
     after the shared prefix. The secret itself is read even if it exceeds ``budget``. ``method=exact`` counts
-    without an estimate first; ``estimated`` never counts. A model that only scores whole texts gets the ``rank-sample``
-    attack. ``histogram`` is as in :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`;
-    ``signal=calibrated`` is :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError if
-    ``exact`` exceeds ``budget``, and TargetError for ``estimated`` on a model without next-token probabilities.
+    without an estimate first, and natural secrets only if ``budget`` pays for the whole tree; ``estimated`` never
+    counts. A model that only scores whole texts gets the ``rank-sample`` attack. ``histogram`` is as in
+    :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`; ``signal=calibrated`` is
+    :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError if ``exact`` exceeds
+    ``budget``, and TargetError for ``estimated`` on a model without next-token probabilities.
     """
     method = request.values[METHOD.name]
     if request.values[SIGNAL.name] == CALIBRATED:
@@ -108,6 +110,8 @@ def exposure(request: AttackRequest) -> AttackResult:
             raise _beyond_budget(request)
         return whole_texts.rank_sample(request)
     explorer = SearchTree(request.target, request.canary.attack_space)
+    if method == "exact" and request.canary.kind == NATURAL:
+        _check_whole_tree(explorer, request)
     read = SecretPath(explorer, explorer.path_of(request.canary.secret))
     secret = read.ranked(request.noise.path_margin(explorer.paths.longest))
     if method == "exact":
@@ -125,6 +129,18 @@ def _beyond_budget(request: AttackRequest) -> OptionError:
         f"canary {request.canary.id!r}: method=exact would score more than budget={request.budget} sequences: raise "
         "budget=…, or leave method=auto, which estimates instead"
     )
+
+
+def _check_whole_tree(explorer: SearchTree, request: AttackRequest) -> None:
+    """Raise OptionError unless the budget pays for a count of the whole tree.
+
+    Otherwise the failure of a count would reveal that the secret's rank is high.
+    """
+    if explorer.paths.inner_nodes(request.budget - explorer.paths.longest) is None:
+        raise OptionError(
+            f"canary {request.canary.id!r}: method=exact counts a natural secret only if the whole search tree is "
+            f"within budget={request.budget} sequences: raise budget=…, or leave method=auto, which estimates instead"
+        )
 
 
 def _check_next_token(target: Any) -> None:

@@ -438,6 +438,16 @@ def test_an_exact_count_beyond_the_budget_says_so_and_estimates_nothing(target):
         run_attack("exposure", target(), [canary], budget=30, values={"method": "exact"})
 
 
+@pytest.mark.parametrize("rank", [1, 60, 999])
+def test_an_exact_count_of_a_natural_secret_fails_whatever_its_rank(rank):
+    table = Table.random(3, seed=1, sharpness=2.0)
+    natural, exact = dataclasses.replace(table.ranked(rank), kind="natural"), {"method": "exact"}
+    # 110 partial fillings have children; the longest path has 3 tokens.
+    assert run_attack("exposure", table, [natural], budget=113, values=exact)[0].rank == rank
+    with pytest.raises(OptionError, match=r"canary 'c': method=exact counts a natural secret only if .* budget=112 "):
+        run_attack("exposure", table, [natural], budget=112, values=exact)
+
+
 def test_draws_need_next_token_probabilities():
     with pytest.raises(TargetError, match="method=estimated needs next-token probabilities.*attack=rank-sample"):
         run_attack("exposure", WholeTexts(), [make("{digits:3}", "707")], values={"method": "estimated"})
