@@ -120,6 +120,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "in" / "c.txt").write_text("alone\n")
     with pytest.raises(OptionError, match="c.txt: 1 different texts cannot be split"):
         sanitize_shards(shards, tmp_path / "out", settings(1))
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_command(tmp_path: Path, ran: Ran) -> None:
