@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from leakage_tasks.attacks.redact import HidingSecrets
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.targets import CausalTarget
@@ -27,7 +28,8 @@ def announce_baseline(
     """
     texts = [canary.text for canary in canaries[:TIMED]]
     began = clock()
-    target.log_perplexity(texts)
+    with HidingSecrets(canaries):
+        target.log_perplexity(texts)
     seconds = (clock() - began) / len(texts) * sum(min(most, canary.space.size) for canary in canaries)
     print(
         f"ExposureCallback: measuring {counted(len(canaries), 'canary')} before the first step, each with up to "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from leakage_tasks.canaries import make_canaries
+from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.training.callback.announcement import announce_baseline
 from tests.training.callback.training_runs import watched
 
@@ -28,6 +30,18 @@ def test_the_time_is_extrapolated_from_a_few_texts(capsys: pytest.CaptureFixture
     words = "ExposureCallback: measuring 10 canaries before the first step, each with up to 32 sequences"
     # Eight texts took 3 s; ten canaries have 10 fillings each.
     assert (model.texts, capsys.readouterr().err) == (8, f"{words}: up to about 38 s\n")
+
+
+def test_an_error_shows_no_natural_secret() -> None:
+    class Failing:
+        def log_perplexity(self, texts: list[str]) -> None:
+            raise ValueError(f"cannot read {texts[0]}")
+
+    model: Any = Failing()
+    made = [replace(canary, kind="natural", seed=None) for canary in make_canaries("pin {unique} {digits:6}", 1)]
+    with pytest.raises(LeakageError, match="its message is hidden") as error:
+        announce_baseline(model, made, 32)
+    assert made[0].text not in str(error.value)
 
 
 @pytest.mark.parametrize(("is_terminal", "baseline", "lines"), [(False, 32, 1), (True, 32, 0), (False, 0, 0)])
