@@ -84,38 +84,20 @@ class WholeStateCache:
         return [tensor.index_select(0, rows.to(tensor.device)) for tensor in self._tensors]
 
 
-class NoCache:
-    """A :class:`GrowingCache` without cached state: tokens, read again from the first at every step."""
+class NoCache(WholeStateCache):
+    """A :class:`GrowingCache` whose state is the tokens alone, read again from the first at every step."""
 
     many_tokens = True
 
     def __init__(self, tokens: Tensor) -> None:
-        self.tokens = tokens
-        self._grown: list[Tensor] = []
-
-    @property
-    def rows(self) -> int:
-        return len(self.tokens)
+        super().__init__(hollow(tokens), [tokens], tokens.shape[1])
 
     def row_bytes(self, more: int) -> int:
         """Return 0, since there is no cache."""
         return 0
 
-    def feed(self, rows: slice = ALL) -> Tensor:
-        """Return the tokens."""
-        return self.tokens[rows]
-
-    def took(self, cache: Tensor) -> None:
-        """Store the tokens that were read."""
-        self._grown.append(cache)
-        if sum(map(len, self._grown)) == self.rows:
-            self.tokens, self._grown = torch.cat(self._grown), []
-
-    def branch(self, parents: Tensor, most: int) -> None:
-        self.tokens = torch.cat([self.tokens, self.tokens[parents]])
-
     def select(self, rows: Tensor) -> NoCache:
-        return NoCache(self.tokens[rows])
+        return NoCache(*self._pick(rows.cpu()))
 
 
 def _joined(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
