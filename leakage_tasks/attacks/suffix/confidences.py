@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.attacks.suffix.candidates import Candidates, ranked
+from leakage_tasks.attacks.suffix.candidates import Candidates, calibrated_bits, power, ranked
 from leakage_tasks.attacks.suffix.finding import Choice
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, TrainedConfidence
 from leakage_tasks.core.arrays import FloatArray, IntArray
@@ -38,7 +38,7 @@ class Confidence:
     lacking: str = ""
 
 
-CONFIDENCES: Registry[Confidence] = Registry("confidence", "leakage_tasks.attacks.suffix.confidence", words=True)
+CONFIDENCES: Registry[Confidence] = Registry("confidence", words=True)
 """All confidences without fitting, by name."""
 
 
@@ -66,6 +66,65 @@ def register_confidence(
         return measure
 
     return add
+
+
+@register_confidence(
+    "calibrated",
+    "number of draws × probability, as a share of the sum over all drawn suffixes",
+    needs="bits",
+    lacking=NO_COSTS,
+)
+def calibrated(candidates: Candidates) -> FloatArray:
+    """Return Ethicist's calibrated confidence in each candidate, shape ``[n]`` (Zhang et al. 2023, section 3.3)."""
+    return np.asarray(np.exp2(-calibrated_bits(candidates)), dtype=np.float64)
+
+
+@register_confidence(
+    "comparing_lm",
+    "perplexity under a second model / perplexity",
+    needs="compared",
+    lacking="needs a second model to compare with",
+)
+def comparing_lm(candidates: Candidates) -> FloatArray:
+    """Return perplexity under a second model / perplexity of each candidate, shape ``[n]``."""
+    assert candidates.compared is not None
+    return power(candidates.compared - candidates.bits_a_token)
+
+
+@register_confidence(FREQUENCY, "share of all draws")
+def frequency(candidates: Candidates) -> FloatArray:
+    """Return each candidate's share of the draws, shape ``[n]``."""
+    return np.asarray(candidates.counts / candidates.counts.sum(), dtype=np.float64)
+
+
+@register_confidence(
+    "lowercase",
+    "perplexity of the lower-cased text / perplexity",
+    needs="lowered",
+    lacking="needs texts scored in lower case",
+)
+def lowercase(candidates: Candidates) -> FloatArray:
+    """Return perplexity of the lower-cased text / perplexity of each candidate, shape ``[n]``."""
+    assert candidates.lowered is not None
+    return power(candidates.lowered - candidates.bits_a_token)
+
+
+@register_confidence("perplexity", "1 / perplexity", needs="bits", lacking=NO_COSTS)
+def perplexity(candidates: Candidates) -> FloatArray:
+    """Return 1 / perplexity of each candidate, shape ``[n]``."""
+    return power(-candidates.bits_a_token)
+
+
+@register_confidence(
+    "zlib",
+    "bytes of the text after compression with zlib / perplexity",
+    needs="zlib",
+    lacking="needs compressed texts",
+)
+def zlib(candidates: Candidates) -> FloatArray:
+    """Return bytes of the compressed text / perplexity of each candidate, shape ``[n]``."""
+    assert candidates.zlib is not None
+    return candidates.zlib * power(-candidates.bits_a_token)
 
 
 def available(candidates: Candidates) -> tuple[str, ...]:

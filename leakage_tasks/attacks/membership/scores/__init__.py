@@ -1,1 +1,0 @@
-"""Membership attacks, each a function from one text's figures to a score."""

@@ -1,1 +1,0 @@
-"""Registered confidences, one per file."""
