@@ -50,9 +50,7 @@ class NamingCanary(_Guard):
 
     def safe(self, error: Exception) -> LeakageError | None:
         """Return the error with the canary's id and without its secret."""
-        if isinstance(error, ReadingError):
-            return type(error)(error.brief) if self.canary.kind == NATURAL else None
-        if isinstance(error, TargetError):
+        if isinstance(error, TargetError) and not isinstance(error, ReadingError):
             return TargetError(f"canary {self.canary.id!r}: {without_secret(str(error), self.canary)}")
         return without_its_words(error, self.canary) if self.canary.kind == NATURAL else None
 

@@ -175,12 +175,10 @@ def perturbed_rounding(module: Any) -> Iterator[int]:
         uniform = torch.rand(output.shape, generator=numbers[output.device], device=output.device)
         return (output.float() * (1 + step * (2 * uniform - 1))).to(output.dtype)
 
-    hooks = [layer.register_forward_hook(moved) for layer in layers]
-    try:
-        yield len(hooks)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with contextlib.ExitStack() as hooks:
+        for layer in layers:
+            hooks.enter_context(layer.register_forward_hook(moved))
+        yield len(layers)
 
 
 def in_half_precision(model: Any, autocast: Any = None) -> bool:

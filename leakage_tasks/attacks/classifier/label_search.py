@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,7 +29,7 @@ from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.protocols import DifferentiableInputs, ScoresLabels
 
 BATCH = 1024
-_COUNTED: WeakKeyDictionary[Any, dict[tuple[str, ...], dict[int, float]]] = WeakKeyDictionary()
+_COUNTED: WeakKeyDictionary[Any, dict[tuple[str | None, str], dict[int, float]]] = WeakKeyDictionary()
 NO_LABELS = (
     "use --model classifier-scorer, frankenstein-mlm or nlu-tagger for models that label texts, or another attack for "
     "other models"
@@ -201,52 +201,41 @@ def value_shares(
             f"lambda={option_values['lambda']}: word frequencies are counted in Python's help text and may differ "
             "much from your training text; give them with corpus=FILE or counts=FILE"
         )
-        counted = help_shares(target)
-    else:
-        counted = token_shares(target, option_values["corpus"], option_values["corpus_column"])
+    counted = token_shares(target, option_values["corpus"], option_values["corpus_column"])
     return np.array([min((counted.get(token, 0.0) for token in value), default=0.0) for value in tokens])
 
 
-def token_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
-    """Return the share of each token in a dataset's texts, without special tokens.
+def token_shares(target: Any, corpus: str | None, column: str) -> dict[int, float]:
+    """Return the share of each token in a dataset's texts, or in Python's help text, without special tokens.
 
-    Raises LeakageError if the texts cannot be read or have no words.
+    The shares are counted once for each target. Raises LeakageError if the texts cannot be read or have no words.
     """
-    return _counted(target, (corpus, column), lambda: _corpus_shares(target, corpus, column))
+    known = _COUNTED.setdefault(target, {})
+    if (corpus, column) not in known:
+        known[corpus, column] = _shares(target, _help_texts() if corpus is None else _corpus_texts(corpus, column))
+    if not known[corpus, column]:
+        raise OptionError(f"corpus={corpus} contains no words: give the training text or a public text")
+    return known[corpus, column]
 
 
-def help_shares(target: Any) -> dict[int, float]:
-    """Return the share of each token in Python's help text."""
+def _help_texts() -> Iterator[str]:
     from pydoc_data.topics import topics
 
-    parts = (part for topic in topics.values() for part in topic.split("\n\n"))
-    return _counted(target, (), lambda: _shares(target, parts))
-
-
-def _counted(target: Any, key: tuple[str, ...], count: Callable[[], dict[int, float]]) -> dict[int, float]:
-    """Return the cached shares of a target; count them on first use. The cache lives as long as the target."""
-    known = _COUNTED.setdefault(target, {})
-    if key not in known:
-        known[key] = count()
-    return known[key]
+    return (part for topic in topics.values() for part in topic.split("\n\n"))
 
 
 def _as_setting(option: str) -> str:
     return "corpus_column=…" if option == "text_column" else on_command_line(option)
 
 
-def _corpus_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
-    path = Path(corpus)
+def _corpus_texts(corpus: str, column: str) -> Iterator[str]:
+    path, wanted = Path(corpus), Columns(column)
     kind = format_of(path)
-    wanted = Columns(column)
     try:
         layout = kind.survey(path, wanted)
     except PlantingError as error:
         raise error.spelled(_as_setting, OptionError) from None
-    shares = _shares(target, (text for turns in kind.texts(path, layout, wanted) for text in turns))
-    if not shares:
-        raise OptionError(f"corpus={corpus} contains no words: give the training text or a public text")
-    return shares
+    return chain.from_iterable(kind.texts(path, layout, wanted))
 
 
 def _shares(target: Any, texts: Iterable[str]) -> dict[int, float]:

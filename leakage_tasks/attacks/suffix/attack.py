@@ -239,10 +239,7 @@ class _Attack:
         prefixes = _prefixes(pairs, length)
         numbers = np.stack([uniforms(self.request.seed, pair, self.request.samples) for pair in pairs])
         draws = self.target.draw(prefixes, numbers, self.request.scheme)
-        return [
-            PrefixSamples(self.target, prefix, samples, self.compared_with)
-            for prefix, samples in zip(prefixes, draws, strict=True)
-        ]
+        return [PrefixSamples(self.target, prefix, samples) for prefix, samples in zip(prefixes, draws, strict=True)]
 
     def _read_for_confidences(self, drawn: Sequence[PrefixSamples], length: int, whole: bool) -> None:
         """Score lower-cased texts, and the draws under the second model, if a confidence needs these scores.
@@ -252,12 +249,12 @@ class _Attack:
         if self.target.only_writes or not drawn:
             return
         if self.compared_with is not None:
-            compare(drawn)
+            compare(drawn, self.compared_with)
         chooses = self.request.confidence == "lowercase"
         lengths = [length] * (chooses or (whole and self.request.lowercase))
         lengths += self.request.suffix_lengths if chooses and whole else ()
         for distinct_length in dict.fromkeys(lengths):
-            read_lowered(drawn, [samples.to_lower(self.request.draws, distinct_length) for samples in drawn])
+            read_lowered(drawn, self.request.draws, distinct_length)
 
     def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[_Scored]:
         if self.target.only_writes:

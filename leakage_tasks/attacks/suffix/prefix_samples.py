@@ -13,21 +13,22 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes
 
-Lowered = dict[tuple[int, int], str]
-"""Texts in lower case, by the draw's row and the number of its first tokens."""
-
 
 @dataclass
 class PrefixSamples:
-    """A target's draws after ``prefix``. ``calls`` is the number of sequences that the model has read for them."""
+    """A target's draws after ``prefix``. ``calls`` is the number of sequences that the model has read for them.
+
+    :func:`read_lowered` and :func:`compare` score the draws of many prefixes, before candidates are made of them.
+    """
 
     target: DrawsSuffixes
     prefix: tuple[int, ...]
     draws: SampledSuffixes
-    compared_with: DrawsSuffixes | None = None
     calls: int = field(init=False)
     _lower: dict[tuple[int, int], float] = field(init=False, default_factory=dict)
+    """Bits per token of texts in lower case, by the draw's row and the number of its first tokens."""
     _compared: FloatArray | None = field(init=False, default=None)
+    """Each distinct draw's bits per token under a second model, ``[n, L]``."""
 
     def __post_init__(self) -> None:
         # A model that only generates text is called once per draw, a model that scores reads each distinct draw once.
@@ -40,7 +41,8 @@ class PrefixSamples:
             samples: Number of draws.
             length: Number of tokens.
             compressed: Whether to add the field for the confidence ``zlib``.
-            lowered: Whether to add the field for the confidence ``lowercase``.
+            lowered: Whether to add the field for the confidence ``lowercase``; a text that was not read in lower case
+                has the cost of the text itself.
 
         Returns:
             The candidates.
@@ -50,7 +52,7 @@ class PrefixSamples:
         if self.draws.own is None:
             return Candidates(tokens, counts, None)
         token_bits = self.draws.own[rows, :length]
-        texts = self.target.decode(tokens.tolist()) if compressed or lowered else []
+        texts = self.target.decode(tokens.tolist()) if compressed else []
         return Candidates(
             tokens,
             counts,
@@ -59,45 +61,30 @@ class PrefixSamples:
             lowest=None if self.draws.totals_only else np.exp2(-token_bits.max(1)),
             margin=_mean(self.draws.margin, rows, length),
             entropy=_mean(self.draws.entropy, rows, length),
-            lowered=self._lowered(texts, rows, token_bits) if lowered else None,
-            compared=None if self.compared_with is None else self._costs_compared()[rows, :length].mean(1),
+            lowered=self._lowered(rows, token_bits.mean(1), length) if lowered else None,
+            compared=_mean(self._compared, rows, length),
         )
 
-    def _costs_compared(self) -> FloatArray:
-        """Return each distinct draw's bits per token under the second model, ``[n, L]``.
+    def _lowered(self, rows: IntArray, means: FloatArray, length: int) -> FloatArray:
+        return np.array([self._lower.get((row, length), mean) for row, mean in zip(rows.tolist(), means, strict=True)])
 
-        A draw that ended early has its mean cost at all positions.
-        """
-        compare([self])
-        assert self._compared is not None
-        return self._compared
-
-    def _lowered(self, texts: Sequence[str], rows: IntArray, token_bits: FloatArray) -> FloatArray:
-        """Return bits per token of the lower-cased texts; texts already in lower case keep their cost."""
-        length = int(token_bits.shape[1])
-        read_lowered([self], [self._to_lower(texts, rows, length)])
-        means = token_bits.mean(1)
-        return np.array([self._lower.get((int(row), length), mean) for row, mean in zip(rows, means, strict=True)])
-
-    def to_lower(self, samples: int, length: int) -> Lowered:
-        """Return lower-cased beginnings of the first ``samples`` draws that differ from the original text."""
-        rows, _ = self.draws.first(samples, length)
-        return self._to_lower(self.target.decode(self.draws.tokens[rows, :length].tolist()), rows, length)
-
-    def _to_lower(self, texts: Sequence[str], rows: IntArray, length: int) -> Lowered:
-        lowered = {(int(row), length): text.lower() for row, text in zip(rows, texts, strict=True) if not _is_low(text)}
+    def to_lower(self, number: int, length: int) -> dict[tuple[int, int], str]:
+        """Return beginnings of the first ``number`` draws in lower case that differ from the text and were not read."""
+        rows = self.draws.first(number, length)[0].tolist()
+        texts = zip(rows, self.target.decode(self.draws.tokens[rows, :length].tolist()), strict=True)
+        lowered = {(row, length): text.lower() for row, text in texts if text.lower() != text}
         return {key: text for key, text in lowered.items() if key not in self._lower}
 
 
-def _is_low(text: str) -> bool:
-    return text.lower() == text
+def read_lowered(several: Sequence[PrefixSamples], number: int, length: int) -> None:
+    """Score the first ``length`` tokens of draws in lower case, in one call for all samples of one prefix length.
 
-
-def read_lowered(several: Sequence[PrefixSamples], texts: Sequence[Lowered]) -> None:
-    """Score the lower-cased ``texts`` of ``several`` samples of one target and one prefix length in one call."""
-    queue = [
-        (samples, key, text) for samples, lowered in zip(several, texts, strict=True) for key, text in lowered.items()
-    ]
+    Args:
+        several: Draws of one target after prefixes of one length.
+        number: Number of draws of each.
+        length: Number of tokens of the texts.
+    """
+    queue = [(samples, key, text) for samples in several for key, text in samples.to_lower(number, length).items()]
     if not queue:
         return
     target = several[0].target
@@ -110,10 +97,12 @@ def read_lowered(several: Sequence[PrefixSamples], texts: Sequence[Lowered]) -> 
         samples.calls += 1
 
 
-def compare(several: Sequence[PrefixSamples]) -> None:
-    """Score the draws of ``several`` samples under the second model in one call, unless it has scored them."""
-    model, queue = several[0].compared_with, []
-    assert model is not None
+def compare(several: Sequence[PrefixSamples], model: DrawsSuffixes) -> None:
+    """Score the draws of ``several`` samples under a second ``model`` in one call, unless it has scored them.
+
+    A draw that ended early has its mean cost at all positions.
+    """
+    queue = []
     for samples in several:
         if samples._compared is not None:
             continue

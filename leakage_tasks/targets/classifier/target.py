@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray, IntArray
@@ -122,9 +122,8 @@ class _ClassifierReader(Reader[ClassifierTarget]):
         return bits
 
 
-@contextlib.contextmanager
-def _reading(model: Any, ids: Tensor, embedded: Tensor) -> Iterator[None]:
-    """Make the model read ``embedded`` in place of the embeddings of the tokens ``ids``.
+def _reading(model: Any, ids: Tensor, embedded: Tensor) -> RemovableHandle:
+    """Make the model read ``embedded`` in place of the embeddings of the tokens ``ids``, within the returned context.
 
     ``inputs_embeds`` would suffice for some models; others need the tokens as well, to find padding or positions.
     """
@@ -133,11 +132,7 @@ def _reading(model: Any, ids: Tensor, embedded: Tensor) -> Iterator[None]:
         # GPT-2 also looks up its token types in this table.
         return embedded.to(output.dtype) if torch.equal(inputs[0].flatten(), ids.flatten()) else None
 
-    hook = model.get_input_embeddings().register_forward_hook(read)
-    try:
-        yield
-    finally:
-        hook.remove()
+    return model.get_input_embeddings().register_forward_hook(read)
 
 
 def _check_labels(labels: Sequence[str], config: Any) -> None:

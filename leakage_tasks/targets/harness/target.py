@@ -314,6 +314,15 @@ def target_for_texts(lm: LM, texts: Sequence[str]) -> Any:
     return as_target(lm, [text[:CHECKED_CHARACTERS] for text in (texts[0], texts[-1])], private=True)
 
 
+def check_first_token(lm: HFLM) -> None:
+    """Raise TargetError if a causal model has no token to begin a text with."""
+    if lm.prefix_token_id is None:
+        raise TargetError(
+            "the tokenizer has neither a BOS nor an EOS token, so no text can be scored from its first token on: pass "
+            "prefix_token_id=N in --model_args, N the number of the token before each text in training"
+        )
+
+
 @register_target(HFLM)
 def _of_transformers(
     lm: HFLM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None
@@ -323,11 +332,7 @@ def _of_transformers(
             "the tokenizer has neither a BOS nor an EOS token, without which the harness tokenizes no text: pass "
             "prefix_token_id=N in --model_args, N the number of a token that no text begins with"
         )
-    if lm.prefix_token_id is None:
-        raise TargetError(
-            "the tokenizer has neither a BOS nor an EOS token, so no text can be scored from its first token on: pass "
-            "prefix_token_id=N in --model_args, N the number of the token before each text in training"
-        )
+    check_first_token(lm)
     if lm.max_length < 1:
         if lm.backend == "causal":
             check_order(lm, texts)

@@ -46,12 +46,8 @@ class HarnessTextReader:
         self.max_length: int | None = most - RESERVED - around if isinstance(most, int) else None
 
     def cut(self, texts: Sequence[str], tokens: int) -> list[CutText]:
-        rows = self._tokens.encode(texts)
-
-        def decode(row: Sequence[int]) -> str:
-            return self._tokens.decode([row])[0]
-
-        return [cut_text(text, row, tokens, decode) for text, row in zip(texts, rows, strict=True)]
+        pairs = zip(texts, self._tokens.encode(texts), strict=True)
+        return [cut_text(text, row, tokens, lambda kept: self._tokens.decode([kept])[0]) for text, row in pairs]
 
     def read(self, texts: Sequence[CutText]) -> list[TextFigures]:
         filled = [text.text for text in texts if text.tokens]

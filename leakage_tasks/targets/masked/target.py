@@ -196,11 +196,8 @@ def _only_at(model: Any, columns: Tensor) -> Iterator[None]:
         hidden = inputs[0]
         return (hidden[torch.arange(len(hidden), device=hidden.device), columns][:, None],)
 
-    hook = matrix.register_forward_pre_hook(pick)
-    try:
+    with matrix.register_forward_pre_hook(pick):
         yield
-    finally:
-        hook.remove()
 
 
 def load_masked(pretrained: Any, *, max_length: int | None = None, **loading: Any) -> MaskedTarget:

@@ -23,12 +23,10 @@ def at_positions(model: Any, positions: Tensor | None) -> Iterator[None]:
         yield
         return
     tables = [module for name, module in model.named_modules() if name.split(".")[-1] == NAME]
-    hooks = [table.register_forward_hook(partial(_own, positions), with_kwargs=True) for table in tables]
-    try:
+    with contextlib.ExitStack() as hooks:
+        for table in tables:
+            hooks.enter_context(table.register_forward_hook(partial(_own, positions), with_kwargs=True))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _own(positions: Tensor, table: Any, arguments: tuple[Any, ...], named: dict[str, Any], output: Tensor) -> Tensor:
