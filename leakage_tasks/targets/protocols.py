@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from leakage_tasks.canaries.canary import Canary
@@ -363,6 +363,13 @@ class CutText:
 
     text: str
     tokens: tuple[int, ...]
+
+
+class WrittenText(NamedTuple):
+    """The tokens of a text that a model wrote, without the end token; ``ended`` is true if the model ended it."""
+
+    tokens: tuple[int, ...]
+    ended: bool
 
 
 @dataclass(frozen=True)

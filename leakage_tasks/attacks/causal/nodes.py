@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.arrays import ArrayRecord, FloatArray, IntArray
 
 NO_COSTS = np.empty((0, 0))
 """Empty array that replaces ``Nodes.following`` once the children have been computed."""
@@ -35,26 +34,6 @@ class Nodes:
         states, costs, paths = self.states[rows], self.costs[rows], self.paths[rows]
         following = self.following[rows] if len(self.following) else self.following
         return Nodes(states, costs, paths, None, following, None if self.trees is None else self.trees[rows])
-
-
-class ArrayRecord:
-    """Base of dataclasses whose fields are arrays of equal length ``[m]``; an index selects elements of all fields."""
-
-    def __len__(self) -> int:
-        return len(next(iter(vars(self).values())))
-
-    def __getitem__(self, chosen: Any) -> Self:
-        if isinstance(chosen, np.ndarray) and chosen.dtype == bool:
-            (chosen,) = chosen.nonzero()
-        # Calling the class of a frozen record takes longer than selecting from small arrays.
-        record = object.__new__(type(self))
-        vars(record).update([(name, column[chosen]) for name, column in vars(self).items()])
-        return record
-
-    @classmethod
-    def joined(cls, parts: Iterable[Self]) -> Self:
-        """Concatenate the parts."""
-        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -46,14 +47,12 @@ class RankDraws:
     nodes: FloatArray
     seen: int
     most: float
-    ends: tuple[RankDraws, RankDraws] | None = None
+    ends: tuple[RankDraws, ...] = ()
 
     def __add__(self, more: RankDraws) -> RankDraws:
         """Join the draws of two calls of :func:`draw`."""
         others, nodes = (np.concatenate(both) for both in ((self.others, more.others), (self.nodes, more.nodes)))
-        ends = None
-        if self.ends is not None and more.ends is not None:
-            ends = self.ends[0] + more.ends[0], self.ends[1] + more.ends[1]
+        ends = tuple(map(operator.add, self.ends, more.ends))
         return RankDraws(others, nodes, max(self.seen, more.seen), max(self.most, more.most), ends)
 
     @property
@@ -121,7 +120,7 @@ class _DrawRequest:
         first, *ends = (
             RankDraws(other, nodes, met, most_per_draw(explorer, limit, mixture)) for other, met, limit in columns
         )
-        return dataclasses.replace(first, ends=(ends[0], ends[1])) if ends else first
+        return dataclasses.replace(first, ends=tuple(ends))
 
 
 def _draws(forest: Forest, requests: Sequence[_DrawRequest]) -> list[RankDraws]:
@@ -132,11 +131,11 @@ def _draws(forest: Forest, requests: Sequence[_DrawRequest]) -> list[RankDraws]:
     whole = Lookahead.joined(forest, teach) if teach else None
     others, nodes = np.zeros((len(bounds), len(draws.trees))), np.zeros(len(draws.trees))
     seen, alone = np.zeros(bounds.shape, dtype=np.int64), mixture.shares / max(mixture.shares.sum(), 1e-9)
-    ended_by = _Completed(forest, [request.secret.path for request in requests], mixture, bounds.max(axis=0))
+    secrets, highest = SecretMask([request.secret.path for request in requests]), bounds.max(axis=0)
 
     def see(visit: Visit) -> None:
         trees = forest.trees_of(visit.nodes, visit.children)
-        ended, value = ended_by.of(visit, trees)
+        ended, value = _completed(forest, visit, trees, highest[trees], secrets, mixture)
         if value.any():
             for index, limits in enumerate(bounds):
                 inside = visit.children.costs <= limits[trees]
@@ -160,29 +159,23 @@ def _draws(forest: Forest, requests: Sequence[_DrawRequest]) -> list[RankDraws]:
     ]
 
 
-class _Completed:
-    """The fillings that children complete up to the ``bounds`` ``[trees]``, weighted by a ``mixture``."""
-
-    def __init__(
-        self, forest: Forest, secrets: Sequence[tuple[int, ...]], mixture: ProposalMixture, bounds: FloatArray
-    ) -> None:
-        self._forest, self._secrets, self._mixture, self._bounds = forest, SecretMask(secrets), mixture, bounds
-
-    def of(self, visit: Visit, trees: IntArray) -> tuple[IntArray, FloatArray]:
-        """Return the number of fillings that each child completes, without the secret, and their total weight."""
-        children, forest, mixture = visit.children, self._forest, self._mixture
-        ending = np.flatnonzero(forest.paths.ends(children.states) & (children.costs <= self._bounds[trees]))
-        ended, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
-        if not len(ending):
-            return ended, value
-        chosen, tree_of = children[ending], trees[ending]
-        paths = forest.child_paths(visit.nodes, chosen)
-        counts = forest.count(chosen.states, paths, tree_of)
-        by_proposal = np.exp2(visit.log2_q[chosen.parents]) * visit.chance[ending]
-        probability = by_proposal @ mixture.shares + mixture.share(mixture.uniform) * counts / forest.space.size
-        ended[ending] = counts - self._secrets.of(paths, tree_of)
-        value[ending] = np.divide(ended[ending], probability, out=np.zeros(len(ending)), where=ended[ending] > 0)
+def _completed(
+    forest: Forest, visit: Visit, trees: IntArray, bounds: FloatArray, secrets: SecretMask, mixture: ProposalMixture
+) -> tuple[IntArray, FloatArray]:
+    """Return the number of fillings that each child completes up to its bound, without the secret, and their weight."""
+    children = visit.children
+    ending = np.flatnonzero(forest.paths.ends(children.states) & (children.costs <= bounds))
+    ended, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
+    if not len(ending):
         return ended, value
+    chosen, tree_of = children[ending], trees[ending]
+    paths = forest.child_paths(visit.nodes, chosen)
+    counts = forest.count(chosen.states, paths, tree_of)
+    by_proposal = np.exp2(visit.log2_q[chosen.parents]) * visit.chance[ending]
+    probability = by_proposal @ mixture.shares + mixture.share(mixture.uniform) * counts / forest.space.size
+    ended[ending] = counts - secrets.of(paths, tree_of)
+    value[ending] = np.divide(ended[ending], probability, out=np.zeros(len(ending)), where=ended[ending] > 0)
+    return ended, value
 
 
 def _add_estimates(
@@ -225,7 +218,7 @@ def draws_needed(draws: RankDraws, precision: float, level: float) -> int:
 
 def interval_of(draws: RankDraws, level: float, margin: bool = True) -> tuple[float, float]:
     """Return the ends of the rank's interval. If ``margin`` is true, it includes the effect of rounding on the rank."""
-    if margin and draws.ends is not None:
+    if margin and draws.ends:
         lower, upper = draws.ends
         low = interval_of(lower, level)[0] if lower.others.any() else 1.0
         exact_low, exact_high = interval_of(draws, level, margin=False)

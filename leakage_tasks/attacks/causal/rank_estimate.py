@@ -230,15 +230,11 @@ class RankEstimate:
 
         descend(explorer, first, f"{self._seed}:1", learn, mixture=EXPLORING)
         self._lookahead.settle()
-        for stream, teach in ((2, self._lookahead), (3, None)):
-            self._pilots.append(self._pilot(self._part(), stream, teach))
-
-    def _pilot(self, number: int, stream: int | str, teach: Lookahead | None) -> RankDraws:
-        """Make draws by the proposals of the lookahead, which then learns from them if it is ``teach``."""
-        before = self._explorer.calls
-        pilot = self._draw(number, stream, adaptive_mixture(self._lookahead), teach, settle=teach is not None)
-        self._calls_a_draw = (self._explorer.calls - before) / number if number else math.inf
-        return pilot
+        for stream, teach in ((2, ahead), (3, None)):
+            number, before = self._part(), explorer.calls
+            pilot = self._draw(number, stream, adaptive_mixture(ahead), teach, settle=teach is not None)
+            self._calls_a_draw = (explorer.calls - before) / number if number else math.inf
+            self._pilots.append(pilot)
 
     def _part(self, share: int = 10) -> int:
         """Return the number of draws of a pilot, which leaves most of the budget for the estimate."""

@@ -46,7 +46,7 @@ class ThinnedCount:
     others: FloatArray
     nodes_per_level: int
     seen: int
-    ends: tuple[ThinnedCount, ThinnedCount] | None = None
+    ends: tuple[ThinnedCount, ...] = ()
 
     @property
     def effective(self) -> float:
@@ -59,7 +59,7 @@ class ThinnedCount:
     def interval(self, level: float) -> tuple[float, float]:
         """Return the ends of the mean's interval, including the effect of rounding."""
         low, high = self.own_interval(level)
-        if self.ends is None:
+        if not self.ends:
             return low, high
         lower, upper = self.ends
         least = lower.own_interval(level)[0] if lower.others.any() else 0.0
@@ -118,7 +118,7 @@ class _Thinning:
         count, *ends = (
             ThinnedCount(others, self._kept, int(seen)) for others, seen in zip(self._others, self._seen, strict=True)
         )
-        return dataclasses.replace(count, ends=(ends[0], ends[1])) if ends else count
+        return dataclasses.replace(count, ends=tuple(ends))
 
     @property
     def _cut(self) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -81,7 +82,7 @@ class Shares:
 
     def __add__(self, more: Shares) -> Shares:
         """Join the estimates of two sets of draws."""
-        ends = tuple(end + other for end, other in zip(self.ends, more.ends, strict=True))
+        ends = tuple(map(operator.add, self.ends, more.ends))
         return Shares(np.concatenate([self.values, more.values]), max(self.seen, more.seen), self.binary, ends)
 
     def suffice(self, numbers: Sequence[int], precision: float) -> bool:
@@ -94,31 +95,6 @@ class Shares:
         variance = usual if self.binary else max(float(self.values.var(ddof=1)), LEAST_VARIANCE * usual)
         ends = (share_interval(number, mean, variance, LEVEL, self.largest) for number in numbers)
         return any(low > 0 and high <= low * 4**precision for low, high in ends)
-
-
-class RandomFillings:
-    """The value 1 for each of ``number`` random fillings that costs no more than each bound of a secret, else 0."""
-
-    def __init__(self, secret: RankedSecret, number: int) -> None:
-        self._secret = secret
-        self._values = np.zeros((len(secret.bounds), number))
-
-    def add(self, visit: Visit) -> None:
-        """Add the fillings that are completed at a visit."""
-        done = visit.goers[visit.whole]
-        texts = visit.taken[visit.taken_row[visit.whole]]
-        others = ~mask_of(self._secret.explorer.child_paths(visit.nodes, texts), self._secret.path)
-        for index, bound in enumerate(self._secret.bounds):
-            self._values[index, done] = others & (texts.costs <= bound)
-
-    def shares(self) -> Shares:
-        """Return the values for the first bound; the values for the others are its ends."""
-        first, *ends = (Shares(row, 0, binary=True) for row in self._values)
-        return Shares(first.values, 0, True, tuple(ends))
-
-
-def _without_memory(visit: Visit) -> Visit:
-    return dataclasses.replace(visit, nodes=visit.nodes.without_memory())
 
 
 class UniformRank:
@@ -177,7 +153,11 @@ class UniformRank:
             self.reached_ends = made.reached_ends >= LOOKS[0] // 4
             return self._shares(made)
         fillings: list[Visit] = []
-        shares = self._random_fillings(LOOKS[0], 0, lambda visit: fillings.append(_without_memory(visit)))
+
+        def keep(visit: Visit) -> None:
+            fillings.append(dataclasses.replace(visit, nodes=visit.nodes.without_memory()))
+
+        shares = self._random_fillings(LOOKS[0], 0, keep)
         for filling in fillings:
             self.lookahead.learn_from(explorer, filling.nodes, filling.at)
         self.lookahead.settle()
@@ -198,23 +178,30 @@ class UniformRank:
         first, *ends = (
             Shares(row, met, binary=False) for row, met in zip(made.values, made.seen.tolist(), strict=True)
         )
-        return Shares(first.values, first.seen, first.binary, tuple(ends))
+        return dataclasses.replace(first, ends=tuple(ends))
 
     def _request(self, groups: Groups, number: int, stream: int) -> GroupRequest:
         return GroupRequest(groups, number, f"{self._seed}:{stream}", self._secret.bounds, self._secret.path)
 
     def _random_fillings(self, number: int, stream: int, see: Callable[[Visit], object] = lambda visit: None) -> Shares:
-        """Make random fillings, whose chances are not known at each node; ``see`` gets each visit."""
-        hits = RandomFillings(self._secret, number)
+        """Make random fillings, whose chances are not known at each node; ``see`` gets each visit.
+
+        A value is 1 for a filling other than the secret that costs no more than a bound, else 0.
+        """
+        explorer, secret = self._explorer, self._secret
+        values = np.zeros((len(secret.bounds), number))
 
         def add(visit: Visit) -> None:
-            hits.add(visit)
+            done, texts = visit.goers[visit.whole], visit.taken[visit.taken_row[visit.whole]]
+            others = ~mask_of(explorer.child_paths(visit.nodes, texts), secret.path)
+            for row, bound in zip(values, secret.bounds, strict=True):
+                row[done] = others & (texts.costs <= bound)
             see(visit)
 
-        bound = self._explorer.cut(self._secret.highest)
-        seed = f"{self._seed}:{stream}"
-        descend(self._explorer, range(number), seed, add, bound=bound, mixture=RANDOM_FILLINGS)
-        return hits.shares()
+        bound, seed = explorer.cut(secret.highest), f"{self._seed}:{stream}"
+        descend(explorer, range(number), seed, add, bound=bound, mixture=RANDOM_FILLINGS)
+        first, *ends = (Shares(row, 0, binary=True) for row in values)
+        return dataclasses.replace(first, ends=tuple(ends))
 
     def _reaches_ends(self, visits: Iterable[Visit]) -> bool:
         """Return True if a quarter of the first draws reached nodes whose next token may complete a text."""

@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leakage_tasks.attacks.suffix import confidences
-from leakage_tasks.attacks.suffix.blocks import equal_blocks
 from leakage_tasks.attacks.suffix.candidates import Candidates, ranked
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Likeness, SuffixFinding, SuffixView
 from leakage_tasks.attacks.suffix.groups import groups_of
-from leakage_tasks.attacks.suffix.likeness import likeness
+from leakage_tasks.attacks.suffix.likeness import equal_blocks, likeness
 from leakage_tasks.attacks.suffix.prefix_samples import PrefixSamples, compare, read_lowered
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, TrainedConfidence

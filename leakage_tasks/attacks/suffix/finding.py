@@ -78,7 +78,7 @@ class SuffixView:
     them, and ``top1_tail`` the number of such tokens at its end, without a gap; None for a model that does not report
     them. ``likeness`` compares the guess with the true suffix, ``exchanged`` with the suffix of another document; None
     if the run requests no comparison. ``blocks`` lists the runs of equal tokens of the guess and the true suffix
-    (:func:`~leakage_tasks.attacks.suffix.blocks.equal_blocks`); None if the run does not request them.
+    (:func:`~leakage_tasks.attacks.suffix.likeness.equal_blocks`); None if the run does not request them.
 
     The probability of a draw with at most ``near_edits`` token edits is between the probabilities with
     costs ``near_bits`` and ``near_high_bits``, in bits; the cost of a probability of 0 is None. ``near_hits`` is the

@@ -11,6 +11,8 @@ from leakage_tasks.attacks.suffix.finding import Likeness
 from leakage_tasks.canaries.detect import GROUPS, find_secrets
 
 Decode = Callable[[Sequence[Sequence[int]]], list[str]]
+SHORTEST = 3
+"""Smallest length of a run in a finding, in tokens; shorter runs are common in any two texts."""
 
 
 def likeness(decode: Decode, prefix: Sequence[int], generated: Sequence[int], reference: Sequence[int]) -> Likeness:
@@ -43,6 +45,18 @@ def likeness(decode: Decode, prefix: Sequence[int], generated: Sequence[int], re
         types=len(set(true)),
         secrets=_secrets(text, first),
     )
+
+
+def equal_blocks(written: Sequence[int], true: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
+    """Return the runs of equal tokens as (first position in ``written``, first position in ``true``, length).
+
+    The longest run comes first in the search, then the longest runs before and after it, and so on
+    (``difflib.SequenceMatcher``), so the runs have one order in both texts. Negative ids are placeholders for missing
+    tokens and equal nothing.
+    """
+    matcher = SequenceMatcher(None, list(written), list(true), autojunk=False)
+    found = [(block.a, block.b, block.size) for block in matcher.get_matching_blocks() if block.size >= SHORTEST]
+    return tuple(found)
 
 
 def _included(made: Sequence[int], true: Sequence[int]) -> int:

@@ -24,8 +24,8 @@ from leakage_tasks.canaries.detect import GROUPS, find_secrets
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.pairs.index.search import NOWHERE, Matches, find_matches
 from leakage_tasks.pairs.index.store import CorpusIndex
+from leakage_tasks.targets.protocols import WrittenText
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.targets.writing import WrittenText
 
 DIVERGED = 10
 """Number of other words in a row from which a text has diverged."""

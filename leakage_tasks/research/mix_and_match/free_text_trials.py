@@ -99,7 +99,9 @@ def candidates_down_to(value: str, counts: Mapping[str, int]) -> int | None:
 
 def _writing(victim: Any, config: Config, ground: ClassifierExperiment, shared: Path) -> dict[str, Any]:
     """Return the victim with each generator of a causal model."""
-    from leakage_tasks.targets.classifier.generators import CausalGenerator, GeneratingTarget, TextGenerator
+    from leakage_tasks.targets.causal.generator import CausalGenerator
+    from leakage_tasks.targets.classifier.generators import GeneratingTarget
+    from leakage_tasks.targets.classifier.text_generator import TextGenerator
     from leakage_tasks.targets.suffix.target import load_causal_target
 
     name = writer_of(config["writer"], ground, shared)

@@ -26,15 +26,6 @@ from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
 from leakage_tasks.targets.suffix.target import load_causal_target
 
-__all__ = [
-    "CausalGenerator",
-    "ExhaustiveGenerator",
-    "GeneratingTarget",
-    "MaskedGenerator",
-    "TextGenerator",
-    "load_generator",
-]
-
 CAUSAL, TEXT = "causal:", "text:"
 ADJACENT_LEFT, ADJACENT_RIGHT = re.compile(r"(?:\s+|\s?\S*)\Z"), re.compile(r"\s+|\S*\s?")
 """Text next to a value that its tokens may depend on: up to the next white space, or through the adjacent word."""

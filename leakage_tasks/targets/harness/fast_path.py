@@ -69,7 +69,7 @@ def fast_target(
                 log.warning(
                     "%s: fast scoring with a cache is off: %s; every text is read from its first token instead, with "
                     "equal results, but up to %d times as slowly: lower budget=… if it takes too long",
-                    *(name, reasons[0], longest_of(target, texts)),
+                    *(name, reasons[0], max(map(len, target.encode(texts)))),
                 )
             return target
         reasons.append(reason)
@@ -81,11 +81,6 @@ def fast_target(
         *(name, max(len(lm.tok_encode(text)) for text in texts)),
     )
     return plain
-
-
-def longest_of(target: CausalTarget | Seq2SeqTarget, texts: Sequence[str]) -> int:
-    """Return the number of tokens of the longest text."""
-    return max(map(len, target.encode(texts)))
 
 
 def causal_target(lm: HFLM, cached: bool = True, prefix: int | None = None) -> CausalTarget:

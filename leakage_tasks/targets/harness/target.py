@@ -44,18 +44,14 @@ CHECKED_CHARACTERS = 100
 CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
 
-def _empty_context(text: str) -> str:
-    """Return the empty context, which the harness replaces by its prefix token, for a text without source."""
-    return ""
-
-
 class HarnessScorer:
     """Any harness model, used only by ``loglikelihood``; implements ``ScoresSequences``.
 
-    A text is scored as the continuation of its ``source``.
+    A text is scored as the continuation of its ``source``, by default the empty context, which the harness replaces by
+    its prefix token.
     """
 
-    def __init__(self, lm: LM, source: Source = _empty_context) -> None:
+    def __init__(self, lm: LM, source: Source = lambda text: "") -> None:
         self._lm = self.lm = lm
         self._source = source
         self._embedded = embedded_tokens(lm)

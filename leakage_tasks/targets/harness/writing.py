@@ -14,8 +14,8 @@ from leakage_tasks.targets.harness.texts import (
     generation_settings,
     requests_at_once,
 )
+from leakage_tasks.targets.protocols import WrittenText
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.targets.writing import WrittenText
 
 
 class TextWriter:

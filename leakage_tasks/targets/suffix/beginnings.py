@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
+from leakage_tasks.core.arrays import ArrayRecord, BoolArray, FloatArray, IntArray
 
 NEVER = -np.inf
 """Log-probability of an impossible event."""
 
 
 @dataclass(frozen=True)
-class Beginnings:
+class Beginnings(ArrayRecord):
     """Beginnings of draws: number of the true suffix, parent row in the beam, and last token, ``[n]`` each.
 
     ``log_p`` ``[n]`` is the log-probability in nats under the scheme, ``rows`` ``[n, band]`` are edit distances, and
@@ -28,22 +27,13 @@ class Beginnings:
     rows: IntArray
     true: BoolArray
 
-    @classmethod
-    def join(cls, parts: Sequence[Beginnings]) -> Beginnings:
-        """Concatenate ``parts``."""
-        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
-
-    def take(self, which: IntArray | BoolArray) -> Beginnings:
-        """Return the beginnings ``which``."""
-        return Beginnings(*(values[which] for values in vars(self).values()))
-
     def grow(self, which: IntArray, tokens: IntArray, added: FloatArray, rows: IntArray, true: IntArray) -> Beginnings:
         """Return beginnings ``which`` with one more token, of log-probability ``added``, unless it is impossible.
 
         ``true`` ``[suffixes]`` are the true suffixes' tokens at this place.
         """
         possible = added > NEVER
-        grown = self.take(which[possible])
+        grown = self[which[possible]]
         token = tokens[possible]
         return Beginnings(
             owner=grown.owner,

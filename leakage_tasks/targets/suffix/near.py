@@ -84,7 +84,7 @@ class _NearBeam:
         for drawn in range(1, self.band.length + 1):
             self.nodes += np.bincount(self.beam.owner, minlength=len(self.truth))
             self._keep(self._candidates(drawn))
-            if not len(self.beam.owner):
+            if not len(self.beam):
                 break
             self.live = selected(self.live, self.sampler.tensor(self.beam.parent))
             self.logits = self.sampler.go_on(self.live, self.sampler.tensor(self.beam.token))
@@ -99,21 +99,21 @@ class _NearBeam:
         """Keep the likeliest beginnings of each suffix, with that of the true suffix; add up the others."""
         # Equal probabilities are ordered by parent and token, so that the batch does not decide.
         keys = candidates.token, candidates.parent, -candidates.log_p, ~candidates.true, candidates.owner
-        candidates = candidates.take(np.lexsort(keys))
-        rank = np.arange(len(candidates.owner)) - np.searchsorted(candidates.owner, candidates.owner)
-        candidates.take(rank >= self.width).add_to(self.lost)
-        self.beam = candidates.take(rank < self.width)
+        candidates = candidates[np.lexsort(keys)]
+        rank = np.arange(len(candidates)) - np.searchsorted(candidates.owner, candidates.owner)
+        candidates[rank >= self.width].add_to(self.lost)
+        self.beam = candidates[rank < self.width]
 
     def _candidates(self, drawn: int) -> Beginnings:
         """Return the undecided beginnings of ``drawn`` tokens; add up others that are certain to end near enough."""
         window, parts, first = BandWindow.at(self.band, self.truth, drawn), [], 0
         for logits in slices(self.logits):
             rows = np.arange(first, first + len(logits))
-            beam = replace(self.beam.take(rows), parent=rows)
+            beam = replace(self.beam[rows], parent=rows)
             kept = greedy_cut(logits) if self.scheme.decoding == "greedy" else cut(logits, self.scheme)
             parts += self._after(beam, kept, window, drawn)
             first += len(logits)
-        return Beginnings.join(parts)
+        return Beginnings.joined(parts)
 
     def _after(self, beam: Beginnings, kept: Cut, window: BandWindow, drawn: int) -> list[Beginnings]:
         """Return the undecided beginnings that follow ``beam``, whose next tokens have the distributions ``kept``.
@@ -131,7 +131,7 @@ class _NearBeam:
             grown.append(beam.grow(row, tokens[row, column], added[row, column], rows[row, column], true))
         grown[0].add_to(self.near)
         free = np.flatnonzero(undecided[:, -1])
-        outside = self._outside(beam.take(free), kept.take(self.sampler.tensor(free)), tokens[free], rows[free, -1])
+        outside = self._outside(beam[free], kept.take(self.sampler.tensor(free)), tokens[free], rows[free, -1])
         return [grown[1], outside]
 
     def _outside(self, beam: Beginnings, kept: Cut, window: IntArray, rows: IntArray) -> Beginnings:

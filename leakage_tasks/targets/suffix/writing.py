@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.pairs import Pair
+from leakage_tasks.targets.protocols import WrittenText
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.target import CausalSuffixes
-from leakage_tasks.targets.writing import WrittenText
 
 AT_ONCE = 256
 """Maximum number of texts that are written, and become known, together."""

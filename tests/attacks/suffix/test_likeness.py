@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from leakage_tasks.attacks.suffix.finding import Likeness
-from leakage_tasks.attacks.suffix.likeness import likeness
+from leakage_tasks.attacks.suffix.likeness import SHORTEST, equal_blocks, likeness
 from leakage_tasks.metrics.memorization_values import common_run, exact, includes, near_characters, near_tokens, rouge_l
 
 ROWS = st.lists(st.integers(0, 4), min_size=1, max_size=9)
+TOKENS = st.lists(st.integers(0, 3), max_size=20)
 
 
 def letters(rows: Sequence[Sequence[int]]) -> list[str]:
@@ -89,3 +90,32 @@ def test_secrets_count_if_they_begin_in_the_generated_text() -> None:
 
     assert likeness(decode, [1], [2, 3], [4]).secrets == {"email": 1, "phone": 1}
     assert likeness(decode, [1, 2], [3], [4]).secrets == {"phone": 1}
+
+
+@given(TOKENS, TOKENS)
+def test_runs_are_equal_long_enough_maximal_and_in_order(written: list[int], true: list[int]) -> None:
+    blocks = equal_blocks(written, true)
+    ends = (0, 0)
+    for first, second, length in blocks:
+        assert length >= SHORTEST
+        assert written[first : first + length] == true[second : second + length]
+        assert first >= ends[0]
+        assert second >= ends[1]
+        ends = (first + length, second + length)
+    longest = max(
+        (
+            n
+            for a in range(len(written))
+            for b in range(len(true))
+            for n in range(len(true) - b + 1)
+            if n and a + n <= len(written) and written[a : a + n] == true[b : b + n]
+        ),
+        default=0,
+    )
+    assert max((length for _, _, length in blocks), default=0) == (longest if longest >= SHORTEST else 0)
+
+
+def test_a_text_equals_itself_and_placeholders_equal_nothing() -> None:
+    assert equal_blocks([5, 6, 7, 8], [5, 6, 7, 8]) == ((0, 0, 4),)
+    assert equal_blocks([9, 5, 6, 7, 8], [5, 6, 7, 8]) == ((1, 0, 4),)
+    assert equal_blocks([-1, -1, -1], [1, 2, 3]) == ()

@@ -10,7 +10,7 @@ from leakage_tasks.attacks.untargeted.finding import Hits
 from leakage_tasks.attacks.untargeted.request import TextId, UntargetedRequest
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.pairs.index.build import build_index
-from leakage_tasks.targets.writing import WrittenText
+from leakage_tasks.targets.protocols import WrittenText
 
 SPOKEN = char_tokenizer("abcdefghijklmnopqrstuvwxyz0123456789 .@-:")
 REQUEST = UntargetedRequest(length=40, run_length=8)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from leakage_tasks.attacks.suffix.blocks import equal_blocks
+from leakage_tasks.attacks.suffix.likeness import equal_blocks
 from leakage_tasks.attacks.suffix.finding import SuffixFinding, suffix_finding_from_json
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs.source import read_pairs
