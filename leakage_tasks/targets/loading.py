@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -115,8 +116,8 @@ class ModelSource:
                 "embeddings: pass the tokenizer that the model was trained with as tokenizer=…"
             )
 
-    def target_of(self, model: Any, make: Callable[[int | None], Target]) -> Target:
-        """Move ``model`` to the device and return the target that ``make`` builds for a batch size.
+    def target_of(self, make: Callable[..., Target], model: Any, *arguments: Any, **settings: Any) -> Target:
+        """Move ``model`` to the device and return the target that ``make`` builds with it and the other arguments.
 
         Warns once if the model computes in 16 bits or fewer, since nearly equal losses then cannot be distinguished.
         """
@@ -126,9 +127,10 @@ class ModelSource:
                 "pass dtype=float32 in --model_args for exact ranks"
             )
         model.to(self.device)
-        target: Any = make(self.batch_size)
+        build = partial(make, model, *arguments, device=self.device, **settings)
+        target: Any = build(batch_size=self.batch_size)
         exceeds = self.max_batch_size is not None and target.batch(target.max_length or 1) > self.max_batch_size
-        return make(self.max_batch_size) if exceeds else target
+        return build(batch_size=self.max_batch_size) if exceeds else target
 
 
 def is_positive_integer(value: Any) -> bool:

@@ -61,10 +61,21 @@ class DescentRequest:
         return self.mixture.of(self.numbers)
 
     def random_paths(self, explorer: SearchTree) -> tuple[IntArray, IntArray]:
-        """Return the columns of the random filling's path of each descent ``[n, longest]``, and the lengths ``[n]``."""
-        random = self.mixture.uniform
+        """Return the columns of the random filling's path of each descent ``[n, longest]``, and the lengths ``[n]``.
+
+        The stream's fillings for earlier descents are skipped. Descents without a random filling have length 0.
+        """
+        random, lengths = self.mixture.uniform, np.zeros(len(self.numbers), dtype=np.int64)
         earlier = int((self.mixture.of(range(self.numbers.start)) == random).sum())
-        return _random_paths(explorer, self.proposals == random, earlier, self.seed)
+        rows = np.flatnonzero(self.proposals == random)
+        fillings = explorer.space.sample(earlier + len(rows), self.seed)[earlier:] if len(rows) else []
+        paths = explorer.paths.each_path(fillings) if fillings else []
+        lengths[rows] = [len(path) for path in paths]
+        columns = np.zeros((len(lengths), max(1, int(lengths.max(initial=0)))), dtype=np.int64)
+        if len(rows):
+            filled = np.arange(columns.shape[1]) < lengths[:, None]
+            columns[filled] = explorer.columns_of([token for path in paths for token in path])
+        return columns, lengths
 
 
 def descend(
@@ -244,23 +255,6 @@ class Draws:
                     visit.whole[among],
                 ),
             )
-
-
-def _random_paths(explorer: SearchTree, at_random: BoolArray, earlier: int, seed: str) -> tuple[IntArray, IntArray]:
-    """Return the columns of each random filling's path, ``[n, longest]``, and the paths' lengths ``[n]``.
-
-    The first ``earlier`` random fillings of the stream are skipped. Descents without a random filling have length 0.
-    """
-    lengths = np.zeros(len(at_random), dtype=np.int64)
-    rows = np.flatnonzero(at_random)
-    fillings = explorer.space.sample(earlier + len(rows), seed)[earlier:] if len(rows) else []
-    paths = explorer.paths.each_path(fillings) if fillings else []
-    lengths[rows] = [len(path) for path in paths]
-    columns = np.zeros((len(at_random), max(1, int(lengths.max(initial=0)))), dtype=np.int64)
-    if len(rows):
-        filled = np.arange(columns.shape[1]) < lengths[:, None]
-        columns[filled] = explorer.columns_of([token for path in paths for token in path])
-    return columns, lengths
 
 
 def _sampled_children(

@@ -85,7 +85,7 @@ def attack_pairs(
             check_pairs(model, pairs, request)
     attack = _Attack(target, request, compared_with, trained, untuned)
     unfit = {index: why for index, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
-    findings = {index: _left_out(pairs[index], request, why, target.only_writes) for index, why in unfit.items()}
+    findings = {index: attack.finding(pairs[index], {}, extra={"left_out": why}) for index, why in unfit.items()}
     with closing(groups_of(target, pairs, unfit, request, progress, findings)) as groups:
         for group in groups:
             if known.keys() >= set(group):
@@ -159,21 +159,6 @@ def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
     return generator.random((samples, len(pair.suffix)))
 
 
-def _left_out(pair: Pair, request: SuffixRequest, why: str, only_writes: bool) -> SuffixFinding:
-    scheme, chosen_by = str(request.scheme), request.confidence
-    return SuffixFinding(
-        pair.id,
-        scheme,
-        request.draws,
-        chosen_by,
-        {},
-        extra={"left_out": why},
-        only_writes=only_writes,
-        document=pair.document,
-        offset=pair.offset,
-    )
-
-
 class _Scored(NamedTuple):
     """Costs of a true suffix after its prefix: by the model (``now``), and by the model before fine-tuning (``base``).
 
@@ -193,6 +178,12 @@ class _Attack:
     compared_with: DrawsSuffixes | None
     trained: TrainedConfidence | None
     untuned: DrawsSuffixes | None = None
+
+    def finding(self, pair: Pair, views: dict[str, SuffixView], **more: Any) -> SuffixFinding:
+        """Return the finding of a pair with these views and the fields ``more``."""
+        scheme, chosen_by = str(self.request.scheme), self.request.confidence
+        more |= {"only_writes": self.target.only_writes, "document": pair.document, "offset": pair.offset}
+        return SuffixFinding(pair.id, scheme, self.request.draws, chosen_by, views, **more)
 
     def findings(self, pairs: Sequence[Pair]) -> list[SuffixFinding]:
         """Attack pairs of equal lengths and return their findings."""
@@ -214,19 +205,13 @@ class _Attack:
                 views[index][f"prefix_{length}"] = self._view(pairs[index], samples, scored, self.request.draws, None)
         seconds = (time.perf_counter() - started) / len(pairs)
         return [
-            SuffixFinding(
-                pair=pair.id,
-                scheme=str(self.request.scheme),
-                samples=self.request.draws,
-                chosen_by=self.request.confidence,
-                views=views[index],
+            self.finding(
+                pair,
+                views[index],
                 guesses=self._guesses(drawn, len(pair.suffix)),
                 nodes=drawn.draws.nodes,
                 model_calls=drawn.calls + (not self.target.only_writes) + (self.untuned is not None),
                 seconds=seconds,
-                only_writes=self.target.only_writes,
-                document=pair.document,
-                offset=pair.offset,
             )
             for index, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
         ]

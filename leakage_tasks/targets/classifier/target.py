@@ -211,10 +211,7 @@ def load_classifier(
     check_max_length(max_length, room_of(model, None))
     if reference is not None and names is not None and reference.labels == tuple(config_names(model.config)):
         reference.rename(names)
-    settings: dict[str, Any] = {"device": source.device, "max_length": max_length, "reference": reference}
-    target = source.target_of(
-        model, lambda size: ClassifierTarget(model, tokenizer, names, batch_size=size, **settings)
-    )
+    target = source.target_of(ClassifierTarget, model, tokenizer, names, max_length=max_length, reference=reference)
     _check_reference(target)
     return target
 

@@ -222,8 +222,7 @@ def load_masked(pretrained: Any, *, max_length: int | None = None, **loading: An
     _check_mask(tokenizer, source)
     source.check_vocabulary(model, tokenizer)
     check_max_length(max_length, room_of(model, None))
-    settings: dict[str, Any] = {"device": source.device, "max_length": max_length}
-    return source.target_of(model, lambda size: MaskedTarget(model, tokenizer, batch_size=size, **settings))
+    return source.target_of(MaskedTarget, model, tokenizer, max_length=max_length)
 
 
 def _check_mask(tokenizer: Any, source: ModelSource) -> None:

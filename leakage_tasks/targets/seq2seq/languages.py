@@ -92,11 +92,8 @@ def language_codes(tokenizer: Any) -> dict[str, int]:
 
 def _token_in_configs(name: str, configs: Sequence[Any]) -> int | None:
     """Return the token from the first config that has it."""
-    for config in configs:
-        token = getattr(config, name, None)
-        if token is not None:
-            return int(token)
-    return None
+    tokens = (getattr(config, name, None) for config in configs)
+    return next((int(token) for token in tokens if token is not None), None)
 
 
 def _check(code: str | None, option: str, codes: dict[str, int]) -> None:

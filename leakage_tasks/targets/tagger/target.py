@@ -202,7 +202,7 @@ def load_tagger(pretrained: Any, **loading: Any) -> TaggerTarget:
         raise source.untrained("NLU tagger", missing[-1], "give the folder that was saved after training")
     tokenizer = source.read_tokenizer()
     _check_words(model.config, tokenizer, source.tokenizer_name)
-    return source.target_of(model, lambda size: TaggerTarget(model, tokenizer, device=source.device, batch_size=size))
+    return source.target_of(TaggerTarget, model, tokenizer)
 
 
 def _check_words(config: Any, tokenizer: Any, name: str) -> None:
