@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from leakage_tasks.targets.relaxation import Relaxation
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
     from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds, SampledSuffixes, SuffixCosts
-    from leakage_tasks.targets.tokens.token_rows import TokenRows
+    from leakage_tasks.targets.tokens.slot_tokens import SpaceRows
 
 _ABILITIES: WeakKeyDictionary[Any, dict[type, bool]] = WeakKeyDictionary()
 
@@ -223,7 +223,7 @@ class ScoresLabels(Protocol):
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text, special tokens included."""
 
-    def rows(self, space: Space) -> TokenRows:
+    def rows(self, space: Space) -> SpaceRows:
         """Return the token rows of a space's fillings."""
 
     def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:

@@ -22,7 +22,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.label_model import LabelModel
 from leakage_tasks.targets.label_names import abbreviate
-from leakage_tasks.targets.tokens.token_rows import TokenRows
+from leakage_tasks.targets.tokens.slot_tokens import SpaceRows
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Relaxation:
         return features
 
 
-def open_row(canary: Canary, rows: TokenRows, known: Callable[[int], bool], remedy: str) -> OpenRow:
+def open_row(canary: Canary, rows: SpaceRows, known: Callable[[int], bool], remedy: str) -> OpenRow:
     """Return the row of a canary's attack space with each slot open.
 
     Args:
@@ -175,7 +175,7 @@ def open_row(canary: Canary, rows: TokenRows, known: Callable[[int], bool], reme
     return OpenRow(row, [column for column in columns if column is not None], values)
 
 
-def _single(canary: Canary, rows: TokenRows, slot: int, known: Callable[[int], bool], remedy: str) -> IntArray:
+def _single(canary: Canary, rows: SpaceRows, slot: int, known: Callable[[int], bool], remedy: str) -> IntArray:
     """Return the one token of each of a slot's values."""
     values, tokens = canary.attack_space.slots[slot].values, rows.tokens(slot)
     of_all = f"of the {len(values)} values of slot {slot + 1} are"

@@ -13,7 +13,7 @@ from leakage_tasks.attacks.causal import calibrated, whole_texts
 from leakage_tasks.attacks.causal.calibrated import UNTUNED
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate, precision_of
-from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import RankedSecret, SecretPath
 from leakage_tasks.attacks.causal.uniform_rank import UniformRank
 from leakage_tasks.attacks.coarse import NATURAL
@@ -186,7 +186,7 @@ def count_exactly(secret: RankedSecret, budget: int, path: SecretPath | None = N
     """
     if path is not None and path.cheaper_siblings > budget:
         return None
-    explorer, highest = secret.explorer, secret.highest
+    explorer = secret.explorer
     limit, shifts = explorer.calls + budget, np.array([-secret.margin, 0.0, secret.margin])
     counts, pending = np.zeros(3, dtype=np.int64), 0
     best: list[Guess] = []
@@ -194,12 +194,10 @@ def count_exactly(secret: RankedSecret, budget: int, path: SecretPath | None = N
     depth, last = 0, 0 if path is None else len(path) - 1
     nodes = explorer.root
     while True:
-        children = explorer.children(nodes, explorer.cut(highest))
-        ending = children[explorer.ending(children, highest)]
+        children = explorer.children(nodes, explorer.cut(secret.highest))
+        ending, fillings = secret.others(nodes, children)
         if len(ending):
-            paths = explorer.child_paths(nodes, ending)
-            counted = explorer.paths.count(ending.states, paths) - mask_of(paths, secret.path)
-            counts += counted @ (ending.costs[:, None] <= secret.bound + shifts)
+            counts += fillings @ (ending.costs[:, None] <= secret.bound + shifts)
             best = explorer.cheapest(nodes, children, best)
         onward = children[explorer.paths.goes_on(children.states)]
         if path is not None and depth < last:

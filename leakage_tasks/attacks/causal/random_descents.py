@@ -208,7 +208,7 @@ class Draws:
         """Return the row of ``children`` that each descent chooses, −1 if it ends."""
         depth = nodes.paths.shape[1]
         if depth not in self._uniform:
-            numbers = [_uniform(f"{request.seed}:{depth}", request.numbers) for request in self.requests]
+            numbers = [uniform(f"{request.seed}:{depth}", request.numbers) for request in self.requests]
             self._uniform[depth] = np.concatenate(numbers)
         first = np.searchsorted(children.parents, np.arange(len(nodes) + 1))
         chosen = np.full(len(who), -1, dtype=np.int64)
@@ -274,7 +274,7 @@ def distinct_rows(chosen: IntArray, rows: int) -> tuple[IntArray, IntArray]:
     return np.flatnonzero(marks), (np.cumsum(marks) - 1)[chosen]
 
 
-def _uniform(seed: str, numbers: range) -> FloatArray:
+def uniform(seed: str, numbers: range) -> FloatArray:
     """Return one uniform number in [0, 1) for each of ``numbers``; it does not depend on the rest of the range."""
     words = np.frombuffer(seed.encode(), dtype=np.uint8).astype(np.uint32)
     return np.random.Generator(np.random.PCG64(words).advance(numbers.start)).random(len(numbers))

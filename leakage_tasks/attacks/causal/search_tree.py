@@ -96,10 +96,6 @@ class SearchTree:
         """Return the bound for pruning in a search for fillings up to ``bound``; infinity if costs may decrease."""
         return bound if self.grows else np.inf
 
-    def ending(self, children: Children, bound: float) -> IntArray:
-        """Return the rows of the children that complete a filling and cost no more than ``bound``, ``[m]``."""
-        return np.flatnonzero(self.paths.ends(children.states) & (children.costs <= bound))
-
     def has_choice(self, states: IntArray) -> BoolArray:
         """Return a mask of the states that several tokens may follow."""
         several: BoolArray = (self.paths.table(states) >= 0).sum(axis=1) > 1

@@ -44,6 +44,16 @@ class RankedSecret:
         """The largest of the bounds."""
         return self.bound + self.margin
 
+    def others(self, nodes: Nodes, children: Children) -> tuple[Children, IntArray]:
+        """Return the children that complete a filling up to the highest bound, and the number of fillings of each.
+
+        The secret is not counted.
+        """
+        paths = self.explorer.paths
+        ending = children[paths.ends(children.states) & (children.costs <= self.highest)]
+        tokens = self.explorer.child_paths(nodes, ending)
+        return ending, paths.count(ending.states, tokens) - mask_of(tokens, self.path)
+
     def lookahead(self) -> Lookahead:
         """Return a lookahead that has seen nothing."""
         return Lookahead(self.explorer, self.bound, bins_for(self.bound, self.spread))

@@ -21,7 +21,6 @@ import numpy as np
 
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
-from leakage_tasks.attacks.causal.search_tree import mask_of
 from leakage_tasks.attacks.causal.secret_path import RankedSecret
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import positive_mean
@@ -128,9 +127,7 @@ class _Thinning:
         """Count the children that complete a cheap filling; return the children that can continue, for each batch."""
         first, onward = 0, []
         for nodes, part in zip(self._parts, children, strict=True):
-            ending = part[self._explorer.ending(part, self._secret.highest)]
-            paths = self._explorer.child_paths(nodes, ending)
-            counts = self._explorer.paths.count(ending.states, paths) - mask_of(paths, self._secret.path)
+            ending, counts = self._secret.others(nodes, part)
             weights = self._weights[:, first + ending.parents]
             for index, limit in enumerate(self._secret.bounds):
                 inside = np.where(ending.costs <= limit, counts, 0)

@@ -19,7 +19,7 @@ from leakage_tasks.attacks.causal.forest import Forest
 from leakage_tasks.attacks.causal.lookahead import TOGETHER, Lookahead
 from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
 from leakage_tasks.attacks.causal.path_counts import PathCounts
-from leakage_tasks.attacks.causal.random_descents import distinct_rows
+from leakage_tasks.attacks.causal.random_descents import distinct_rows, uniform
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
@@ -96,8 +96,7 @@ class GroupRequest:
 
     def uniform(self, depth: int) -> FloatArray:
         """Return the random number of each group at a depth, ``[number]``; that of depth -1 decides on steering."""
-        words = np.frombuffer(f"{self.seed}:{depth}".encode(), dtype=np.uint8).astype(np.uint32)
-        return np.random.Generator(np.random.PCG64(words)).random(self.number)
+        return uniform(f"{self.seed}:{depth}", range(self.number))
 
 
 class GroupDraws:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
+from leakage_tasks.attacks.streams import stream_of
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
 
@@ -80,8 +78,7 @@ class OrderRequest:
         canonical = tuple(range(items))
         if math.factorial(min(items, 20)) - 1 <= self.shuffles:
             return [order for order in itertools.permutations(canonical) if order != canonical]
-        digest = hashlib.sha256(f"contamination:{self.seed}:{shard}".encode()).digest()
-        stream = np.random.default_rng(int.from_bytes(digest[:16], "big"))
+        stream = stream_of(f"contamination:{self.seed}:{shard}")
         return [tuple(map(int, stream.permutation(items))) for _ in range(self.shuffles)]
 
 

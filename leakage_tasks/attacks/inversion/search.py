@@ -5,7 +5,6 @@ Parikh, Dupuy and Gupta 2022, "Canary Extraction in Natural Language Understandi
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from leakage_tasks.attacks.streams import stream_of
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.stats.bits import LN2
 
@@ -193,7 +193,7 @@ class _Draws:
 
     def __init__(self, there: NDArray[np.bool_], seeds: Sequence[str]) -> None:
         self.there = there
-        self.streams = [np.random.default_rng(_number(seed)) for seed in seeds]
+        self.streams = list(map(stream_of, seeds))
         self.counts = there.sum(axis=(1, 2)).tolist()
 
     def normal(self) -> FloatArray:
@@ -208,7 +208,3 @@ class _Draws:
         spread = np.zeros(self.there.shape)
         spread[self.there] = np.concatenate(drawn)
         return spread
-
-
-def _number(seed: str) -> int:
-    return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:16], "big")

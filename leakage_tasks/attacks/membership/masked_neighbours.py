@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from leakage_tasks.attacks.membership.neighbours import Similar, generator_of, number_changed
+from leakage_tasks.attacks.membership.neighbours import Similar, number_changed
+from leakage_tasks.attacks.streams import stream_of
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.loading import read_model, read_tokenizer
 
@@ -47,7 +48,7 @@ class _Filler:
         self._most = min(int(positions) - 2, int(tokenizer.model_max_length))
 
     def __call__(self, text: str, number: int, seed: int) -> list[str]:
-        generator = generator_of(text, seed)
+        generator = stream_of(f"neighbours:{seed}:{text}")
         encoded = self._tokenizer(
             text, truncation=True, max_length=self._most, return_offsets_mapping=True, return_special_tokens_mask=True
         )

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from leakage_tasks.attacks.streams import stream_of
+
 CHANGED = 0.15
 """Share of the words or tokens that a similar text changes, at least one."""
 Similar = Callable[[str, int, int], list[str]]
 """A function of a text, the number of similar texts and a seed."""
-
-
-def generator_of(text: str, seed: int) -> np.random.Generator:
-    """Return random numbers determined by the seed and the text, not by the other texts of a run."""
-    digest = hashlib.sha256(f"neighbours:{seed}:{text}".encode("utf-8", "surrogatepass")).digest()
-    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
 
 def number_changed(length: int) -> int:
@@ -31,7 +26,7 @@ def by_words(text: str, number: int, seed: int) -> list[str]:
     Each changed word is dropped with probability 1/2. White space stays in its place. A text of one word is returned
     unchanged.
     """
-    generator = generator_of(text, seed)
+    generator = stream_of(f"neighbours:{seed}:{text}")
     return [_changed(re.split(r"(\s+)", text), generator) for _ in range(number)]
 
 

@@ -6,7 +6,6 @@ own random numbers, so that batches, order and other pairs do not change its dra
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from leakage_tasks.attacks.streams import stream_of
 from leakage_tasks.attacks.suffix import confidences
 from leakage_tasks.attacks.suffix.candidates import Candidates, ranked
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Likeness, SuffixFinding, SuffixView
@@ -154,9 +154,7 @@ def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
 
     The first rows do not depend on the number of samples.
     """
-    digest = hashlib.sha256(f"suffixes:{seed}:{pair.id}".encode()).digest()
-    generator = np.random.default_rng(int.from_bytes(digest[:16], "big"))
-    return generator.random((samples, len(pair.suffix)))
+    return stream_of(f"suffixes:{seed}:{pair.id}").random((samples, len(pair.suffix)))
 
 
 class _Scored(NamedTuple):

@@ -7,7 +7,6 @@ numbers, so that batches, order and other texts do not change it.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from leakage_tasks.attacks.streams import stream_of
 from leakage_tasks.attacks.untargeted.finding import Hits, UntargetedFinding
 from leakage_tasks.attacks.untargeted.request import DIVERGENCE, PREFIX, TextId, UntargetedRequest
 from leakage_tasks.canaries.detect import GROUPS, find_secrets
@@ -112,8 +112,7 @@ def extract_untargeted(
 
 def stream(seed: int, text: TextId, what: str = "text") -> np.random.Generator:
     """Return the random numbers of one text, determined by the seed and the text's identity."""
-    digest = hashlib.sha256(f"untargeted:{what}:{seed}:{text.key}".encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
+    return stream_of(f"untargeted:{what}:{seed}:{text.key}")
 
 
 def has_diverged(text: str, word: str, begun: bool) -> bool:

@@ -72,7 +72,8 @@ class SpaceRows:
     def of(self, values: IntArray) -> IntArray | list[list[int]]:
         """Return rows of the texts whose first k slots hold ``values`` ``[n, k]``: indices in the slots' alphabets.
 
-        The result is an array ``[n, length]`` if all rows have equal length, else a list of rows.
+        A text with open slots ends before the first of them. The result is an array ``[n, length]`` if all rows have
+        equal length, else a list of rows.
         """
         values = np.asarray(values, dtype=np.int64)
         parts = self._parts_of(values.shape[1])

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from leakage_tasks.attacks.suffix.likeness import equal_blocks
 from leakage_tasks.attacks.suffix.finding import SuffixFinding, suffix_finding_from_json
+from leakage_tasks.attacks.suffix.likeness import equal_blocks
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs.source import read_pairs
 from leakage_tasks.tasks.suffix.options import read_suffix_options
