@@ -15,13 +15,7 @@ from leakage_tasks.harness.api import LM
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.harness.faults import class_names
 from leakage_tasks.targets.harness.target import HarnessTarget, only_writes
-from leakage_tasks.targets.harness.texts import (
-    DECODED_ALONE,
-    HarnessTexts,
-    check_decoding,
-    generation_settings,
-    text_tokens,
-)
+from leakage_tasks.targets.harness.texts import DECODED_ALONE, HarnessTexts, text_tokens
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
 
@@ -107,16 +101,10 @@ class HarnessSuffixes:
         Raises OptionError for beam search, and TargetError for models that do not sample and for prefixes whose text
         has other tokens.
         """
-        check_decoding(self._lm, scheme)
         befores = self._prefix_texts(prefixes)
         samples, length = uniforms.shape[1] if scheme.decoding == "sample" else 1, uniforms.shape[2]
-        texts = self._model.continuations(
-            [
-                (before, generation_settings(self._lm, scheme, length, float(numbers[0])))
-                for before, uniform in zip(befores, uniforms, strict=True)
-                for numbers in uniform[:samples]
-            ]
-        )
+        repeated = [before for before in befores for _ in range(samples)]
+        texts = self._model.sample(repeated, uniforms[:, :samples, 0].flatten(), scheme, length)
         drawn = [
             self._distinct(prefix, before, texts[index * samples : (index + 1) * samples], length)
             for index, (prefix, before) in enumerate(zip(prefixes, befores, strict=True))

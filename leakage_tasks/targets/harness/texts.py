@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
+from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, SpaceError, TargetError
 from leakage_tasks.core.log import first_line, log
 from leakage_tasks.harness.api import LM
@@ -186,6 +187,16 @@ class HarnessTexts:
     def continuations(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:
         """Return a continuation for each text and its settings; equal requests are separate samples."""
         return [answer or "" for answer in self._answers("generate_until", requests)]
+
+    def sample(self, texts: Sequence[str], uniforms: FloatArray, scheme: DecodingConfig, length: int) -> list[str]:
+        """Return a continuation of each text by ``scheme``, of up to ``length`` tokens.
+
+        ``uniforms`` ``[texts]`` in [0, 1) determine the seeds of models that accept one. Raises OptionError for beam
+        search, and TargetError for a model that cannot be sampled from.
+        """
+        check_decoding(self._lm, scheme)
+        settings = [generation_settings(self._lm, scheme, length, float(uniform)) for uniform in uniforms]
+        return self.continuations(list(zip(texts, settings, strict=True)))
 
     def scores(self, text: str) -> bool:
         """Return True if the model gives log-likelihoods. Raises ForwardPassError and other errors unchanged."""

@@ -7,13 +7,7 @@ from typing import Any
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.harness.api import LM
-from leakage_tasks.targets.harness.texts import (
-    HarnessTexts,
-    TextTokens,
-    check_decoding,
-    generation_settings,
-    requests_at_once,
-)
+from leakage_tasks.targets.harness.texts import HarnessTexts, TextTokens, requests_at_once
 from leakage_tasks.targets.protocols import WrittenText
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
@@ -38,18 +32,9 @@ class TextWriter:
 
     def write(self, prompts: Sequence[Any], uniforms: FloatArray, scheme: DecodingConfig) -> list[WrittenText]:
         """Write a text after each prompt. Raises TargetError for a model that cannot be sampled from."""
-        check_decoding(self._lm, scheme)
         length = uniforms.shape[1]
-        texts = self._model.continuations(
-            [
-                (prompt, generation_settings(self._lm, scheme, length, float(numbers[0])))
-                for prompt, numbers in zip(prompts, uniforms, strict=True)
-            ]
-        )
-        return [
-            WrittenText(tuple(tokens[:length]), len(tokens) < length)
-            for tokens in map(list, self._tokens.encode(texts))
-        ]
+        rows = self._tokens.encode(self._model.sample(prompts, uniforms[:, 0], scheme, length))
+        return [WrittenText(tuple(tokens[:length]), len(tokens) < length) for tokens in rows]
 
     def decode(self, tokens: Sequence[int]) -> str:
         return self._tokens.decode([tokens])[0]
