@@ -25,8 +25,8 @@ class PrefixSamples:
     prefix: tuple[int, ...]
     draws: SampledSuffixes
     calls: int = field(init=False)
-    _lower: dict[tuple[int, int], float] = field(init=False, default_factory=dict)
-    """Bits per token of texts in lower case, by the draw's row and the number of its first tokens."""
+    _lower: dict[int, dict[int, float]] = field(init=False, default_factory=dict)
+    """Bits per token of texts in lower case that differ from the draw, by their number of tokens and the draw's row."""
     _compared: FloatArray | None = field(init=False, default=None)
     """Each distinct draw's bits per token under a second model, ``[n, L]``."""
 
@@ -41,8 +41,7 @@ class PrefixSamples:
             samples: Number of draws.
             length: Number of tokens.
             compressed: Whether to add the field for the confidence ``zlib``.
-            lowered: Whether to add the field for the confidence ``lowercase``; a text that was not read in lower case
-                has the cost of the text itself.
+            lowered: Whether to add the field for the confidence ``lowercase``, after :func:`read_lowered`.
 
         Returns:
             The candidates.
@@ -61,19 +60,19 @@ class PrefixSamples:
             lowest=None if self.draws.totals_only else np.exp2(-token_bits.max(1)),
             margin=_mean(self.draws.margin, rows, length),
             entropy=_mean(self.draws.entropy, rows, length),
-            lowered=self._lowered(rows, token_bits.mean(1), length) if lowered else None,
+            lowered=self._lowered(rows.tolist(), token_bits.mean(1), length) if lowered else None,
             compared=_mean(self._compared, rows, length),
         )
 
-    def _lowered(self, rows: IntArray, means: FloatArray, length: int) -> FloatArray:
-        return np.array([self._lower.get((row, length), mean) for row, mean in zip(rows.tolist(), means, strict=True)])
+    def _lowered(self, rows: Sequence[int], means: FloatArray, length: int) -> FloatArray:
+        read = self._lower[length]
+        return np.array([read.get(row, mean) for row, mean in zip(rows, means, strict=True)])
 
-    def to_lower(self, number: int, length: int) -> dict[tuple[int, int], str]:
+    def to_lower(self, number: int, length: int) -> dict[int, str]:
         """Return beginnings of the first ``number`` draws in lower case that differ from the text and were not read."""
-        rows = self.draws.first(number, length)[0].tolist()
+        rows, read = self.draws.first(number, length)[0].tolist(), self._lower.setdefault(length, {})
         texts = zip(rows, self.target.decode(self.draws.tokens[rows, :length].tolist()), strict=True)
-        lowered = {(row, length): text.lower() for row, text in texts if text.lower() != text}
-        return {key: text for key, text in lowered.items() if key not in self._lower}
+        return {row: text.lower() for row, text in texts if text.lower() != text and row not in read}
 
 
 def read_lowered(several: Sequence[PrefixSamples], number: int, length: int) -> None:
@@ -84,16 +83,16 @@ def read_lowered(several: Sequence[PrefixSamples], number: int, length: int) -> 
         number: Number of draws of each.
         length: Number of tokens of the texts.
     """
-    queue = [(samples, key, text) for samples in several for key, text in samples.to_lower(number, length).items()]
+    queue = [(samples, row, text) for samples in several for row, text in samples.to_lower(number, length).items()]
     if not queue:
         return
     target = several[0].target
     room = (target.max_length or 1 << 30) - len(several[0].prefix)
     encoded = [tokens[:room] for tokens in target.encode([text for _, _, text in queue])]
-    read = [(samples, key, tokens) for (samples, key, _), tokens in zip(queue, encoded, strict=True) if tokens]
+    read = [(samples, row, tokens) for (samples, row, _), tokens in zip(queue, encoded, strict=True) if tokens]
     costs = target.costs_after([samples.prefix for samples, _, _ in read], [tokens for _, _, tokens in read])
-    for (samples, key, _), cost in zip(read, costs, strict=True):
-        samples._lower[key] = float(cost.mean())
+    for (samples, row, _), cost in zip(read, costs, strict=True):
+        samples._lower[length][row] = float(cost.mean())
         samples.calls += 1
 
 
