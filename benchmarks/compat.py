@@ -30,6 +30,11 @@ from leakage_tasks.core.atomic import replacing
 SOURCES = ("leakage_tasks", "adapters", "benchmarks/compatibility")
 PACKAGES = {"lm-eval": "lm_eval", "transformers": "transformers", "tokenizers": "tokenizers", "torch": "torch"}
 
+DEVICE_HELP = (
+    "device of the models; the page is written only for cpu. 'second' computes on the CPU, but is an error where "
+    "tensors of both meet, as on a GPU"
+)
+
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that the outcomes depend on."""
@@ -69,9 +74,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / "runs" / "compat", help="folder of the stored outcomes")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "compatibility.md")
-    parser.add_argument("--device", default="cpu", help="device of the models; the page is written only for cpu")
+    parser.add_argument("--device", default="cpu", help=DEVICE_HELP)
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no cell after this time")
     arguments = parser.parse_args()
+    if arguments.device == "second":
+        from tests.second_device import use_second_device
+
+        use_second_device()
     arguments.output.mkdir(parents=True, exist_ok=True)
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     logging.getLogger("transformers").setLevel(logging.ERROR)
@@ -85,8 +94,8 @@ def main() -> None:
         names = f"{outcome.family:15} {outcome.architecture:20} {outcome.tokenizer:15}"
         print(names, outcome.verdict, outcome.words, flush=True)
     if whole and arguments.device == "cpu":
-        second = ROOT / "benchmarks" / "llama_cpp.json"
-        llama_cpp = json.loads(second.read_text(encoding="utf-8")) if second.is_file() else None
+        other = ROOT / "benchmarks" / "llama_cpp.json"
+        llama_cpp = json.loads(other.read_text(encoding="utf-8")) if other.is_file() else None
         _write(arguments.page, page(outcomes, versions(), llama_cpp))
     print(summary(outcomes))
     if not good_enough(outcomes):

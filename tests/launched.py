@@ -64,12 +64,17 @@ class Parted(HFLM):
         if self.world_size > 1:
             dist.barrier()
 
+device = os.environ.get("LEAKAGE_TEST_DEVICE", "cpu")
+if device == "second":
+    from tests.second_device import use_second_device
+    use_second_device(HFLM)
+
 cases, output = json.load(open(sys.argv[1])), sys.argv[2]
 found = {}
 for name, case in cases.items():
     manager = our_tasks(case["metadata"])
     results = lm_eval.simple_evaluate(
-        case["kind"], model_args=case["arguments"], tasks=case["tasks"], task_manager=manager, device="cpu",
+        case["kind"], model_args=case["arguments"], tasks=case["tasks"], task_manager=manager, device=device,
         bootstrap_iters=0, batch_size=case["batch_size"],
     )
     if results is not None:
@@ -233,11 +238,13 @@ def _word_canary(number: int, slots: Sequence[str], *secret: str) -> Canary:
 def launch(
     inputs: Path, folder: Path, processes: int, names: Collection[str], environment: Mapping[str, str] = NOTHING
 ) -> dict[str, Any]:
-    """Results and samples of cases by name, each of all ``processes`` that ``torchrun`` starts in ``folder``."""
+    """Results and samples of cases by name, each of one process in ``folder`` or of all that ``torchrun`` starts."""
     words, settings = _prepared(inputs, folder, names, environment)
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", free_port()]
+    launcher = launcher if processes > 1 else []
     done = subprocess.run([sys.executable, *launcher, *words], cwd=folder, env=settings, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    (folder / "log.txt").write_text(done.stderr)
     return found_in(folder)
 
 

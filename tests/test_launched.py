@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -41,6 +42,19 @@ def test_every_task_and_attack_gives_the_figures_of_one_process(
     for name, one in alone.items():
         assert list(differences(one["results"], shared[name]["results"])) == [], name
         assert list(differences(answers(one), answers(shared[name]))) == [], name
+
+
+def test_every_task_and_attack_gives_the_figures_of_the_cpu_on_another_device(
+    inputs: Path, alone: dict[str, Any], tmp_path: Path
+) -> None:
+    # The device has no gradients, which the attack on taggers needs.
+    names = CASES.keys() - {"tags"}
+    elsewhere = launch(inputs, tmp_path, 1, names, {"LEAKAGE_TEST_DEVICE": "second"})
+    for name in names:
+        assert list(differences(alone[name]["results"], elsewhere[name]["results"])) == [], name
+        assert list(differences(answers(alone[name]), answers(elsewhere[name]))) == [], name
+    # All models keep the fastest passes.
+    assert not re.search("as slowly|as long", (tmp_path / "log.txt").read_text())
 
 
 def test_a_model_in_parts_has_the_figures_of_a_whole_one_and_goes_on(inputs: Path, tmp_path: Path) -> None:
