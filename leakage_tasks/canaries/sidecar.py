@@ -31,9 +31,10 @@ TRAINED_AFTER: dict[Before, str] = {
     "line break": r"after a line break (context=\n)",
     "start of a row": "at the start of a row: after BOS if the training adds it (context=bos), after a separator "
     "if it joins rows with a separator, else without any text before it (context=none)",
-    "chat turn": "in a turn of a chat (--apply_chat_template)",
-    "text of a chat turn": "at the end of a turn of a chat, after the turn's own text and a line break, but an audit "
-    r"has no text there (--apply_chat_template), or only a line break (and context=\n)",
+    "chat turn": "in a turn of a new chat (--apply_chat_template, without --system_instruction unless the trainer adds "
+    "that message)",
+    "text of a chat turn": "at the end of a turn of a chat, after the turn's own text and a line break; an audit does "
+    r"not know that text (--apply_chat_template; context=\n adds the line break)",
     "prompt": "after the prompt of its row ({context})",
     "template of a row": "in a row that the trainer renders: in a turn of a chat if it uses the model's chat template "
     "(--apply_chat_template), else after the text that the trainer's template puts before the turn (context=…)",

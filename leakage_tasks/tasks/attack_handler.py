@@ -85,7 +85,7 @@ def answering(lm: LM) -> Answer:
             target.recorded_noise = noises[key]
         if rank_of(lm) == 0 and task_settings["manifest"] not in reported:
             reported.add(task_settings["manifest"])
-            _report_contexts(lm, target, task_settings, canaries)
+            _report_contexts(lm, target, task_settings, canaries, _shown_context(original))
         return _attacked(lm, target, task_settings, canaries, _stored_findings(resume, task_settings, canaries))
 
     return answer
@@ -265,8 +265,10 @@ def _attacked(
     ]
 
 
-def _report_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
-    """Log the recorded positions of the canaries in training.
+def _report_contexts(
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], shown: str
+) -> None:
+    """Log the recorded positions of the canaries in training, and the context of this run, which is ``shown``.
 
     Warn if the model assigns the canaries a higher exposure in another context.
     """
@@ -276,11 +278,21 @@ def _report_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], cana
     records = [] if manifest is None else records_of(Path(manifest), manifest_hash(manifest_of(task_settings)))
     for name, record in records:
         if (after := record.trained_after) is not None:
-            log.info("leakage: %s: training reads each copy %s; this run uses context=%s", name, after, context)
+            log.info("leakage: %s: training reads each copy %s; this run uses %s", name, after, shown)
     if context.is_auto:
         planted = next((record for _, record in records if record.role is not None or record.prompt is not None), None)
         with HidingSecrets(canaries):
             warn_of_clearer_context(target, canaries, [] if planted is None else _planted_context(lm, planted))
+
+
+def _shown_context(task_settings: Mapping[str, Any]) -> str:
+    """Return the options that set the text before a canary."""
+    context, chat = Context(**task_settings["context"]), task_settings.get("chat")
+    if chat is None:
+        return f"context={context}"
+    system = ["--system_instruction"] if chat.get("system") is not None else []
+    within = [] if context.is_auto else [f"context={context}"]
+    return ", ".join(["--apply_chat_template", *system, *within])
 
 
 def _planted_context(lm: LM, record: Sidecar) -> list[Context]:

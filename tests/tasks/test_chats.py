@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os.path
 from dataclasses import replace
 from typing import Any
@@ -150,6 +151,16 @@ def test_plain_text_for_canaries_of_a_chat_is_warned_of(tmp_path: Any, caplog: p
     plant(tmp_path / "c.jsonl", tmp_path / "t.jsonl", tmp_path / "p.jsonl")
     logged("chatml", canaries, tmp_path, BOTH[:1], apply_chat_template=False)
     assert "planted in chats, as the assistant's turn, and this run reads them as plain text" in caplog.text
+
+
+def test_the_log_names_every_option_around_a_planted_turn(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 1, seed=1)
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    (tmp_path / "t.jsonl").write_text('{"messages": [{"role": "user", "content": "hi"}]}\n')
+    plant(tmp_path / "c.jsonl", tmp_path / "t.jsonl", tmp_path / "p.jsonl")
+    with caplog.at_level(logging.INFO):
+        logged("chatml", canaries, tmp_path, BOTH[:1], metadata={"context": "So: "}, system_instruction="Be kind.")
+    assert "this run uses --apply_chat_template, --system_instruction, context=So: " in caplog.text
 
 
 DROPS = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}"
