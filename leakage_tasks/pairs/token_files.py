@@ -61,9 +61,12 @@ def suffix_file_of(path: Path) -> Path:
 
 
 def _below(path: Path) -> str:
-    """Return a hint on a subfolder with pairs, or an empty string if there is no such folder."""
+    """Return a hint on a subfolder with pairs or on files of text, or an empty string if there are none."""
     subfile = next(iter(sorted(path.glob(f"*/*{PREFIX}"))), None)
-    return "" if subfile is None else f"; {subfile.parent} holds pairs: name it"
+    if subfile is not None:
+        return f"; {subfile.parent} holds pairs: name it"
+    has_text = any(file.is_file() and file.suffix.lower() != ".npy" for file in path.iterdir())
+    return "; give text as one file, or use the task memorization, which reads folders of text" if has_text else ""
 
 
 def _renamed(path: Path, ending: str, new_ending: str) -> str:

@@ -413,6 +413,13 @@ def test_a_folder_of_other_arrays(tmp_path: Path) -> None:
     assert refused(Source(str(tmp_path))) == f"{tmp_path}: {EXPECTED}"
 
 
+def test_a_folder_of_text_names_what_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("some words\n")
+    assert refused(Source(str(tmp_path))) == (
+        f"{tmp_path}: {EXPECTED}; give text as one file, or use the task memorization, which reads folders of text"
+    )
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
