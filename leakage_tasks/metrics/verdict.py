@@ -128,7 +128,12 @@ def _against_controls(values: Mapping[str, float | None]) -> Verdict:
     if p is None or area is None:
         return Verdict("inconclusive", "the model reports no costs to compare with the controls'")
     shown = f"in {100 * area:.0f} % of comparisons a document's suffixes cost less than a control's, p = {p:.2g}"
-    return Verdict("above the controls" if p <= ALPHA else "not above the controls", shown)
+    if p <= ALPHA:
+        return Verdict("above the controls", shown)
+    if area >= 1:
+        # The strongest possible result is not significant, so no result of these documents could be.
+        return Verdict("inconclusive", f"{shown}: more documents or controls are needed to show p = {ALPHA:.2g}")
+    return Verdict("not above the controls", shown)
 
 
 def _on_written_texts(values: Mapping[str, float | None]) -> Verdict:

@@ -204,6 +204,10 @@ COMPARED = {"memorized_exact": 0.0, "cost_auc": 0.97, "cost_p": 1.3e-5, "n_contr
         ),
         ({"cost_p": 0.06}, "not above the controls: in 97 % of comparisons a document's suffixes cost less .*p = 0.06"),
         ({"n_controls": 0.0}, "inconclusive: no controls show how much of the text can be guessed"),
+        (
+            {"cost_auc": 1.0, "cost_p": 0.1},
+            "inconclusive: in 100 % of comparisons .* p = 0.1: more documents or controls are needed to show p = 0.05",
+        ),
         ({"cost_p": None}, "inconclusive: the model reports no costs to compare with the controls'"),
     ],
 )
