@@ -95,7 +95,7 @@ def test_board_and_card_show_the_share_of_suspected_texts_with_its_control(tmp_p
     assert "Share of suspected texts used" in page.read_text()
     assert leakage("card", file, "--card", card)[0] == 0
     quoted = card.read_text().partition("- Share of suspected texts used: 30 % (95 % interval 21 % to 42 %")[2]
-    assert "compared with 2 % for controls and 0 by chance" in quoted
+    assert "compared with 2 % for controls and 0 % by chance" in quoted
     assert "This estimate assumes that suspected texts are recognized as often as known texts." in quoted
 
 

@@ -79,7 +79,10 @@ def _without_leak(column: Column, figure: Figure) -> str:
     """State the value without a leak: of the controls, and by chance."""
     control = [f"{_value(figure.control, column.unit)} for controls"] if figure.control is not None else []
     size = " (|R|: number of possible secrets)" if "|R|" in (column.chance or "") else ""
-    chance = [f"{column.chance} by chance{size}"] if column.chance else []
+    level = column.chance
+    if level and column.unit == "share" and level.replace(".", "", 1).isdigit():
+        level = percent(float(level))
+    chance = [f"{level} by chance{size}"] if level else []
     return f", compared with {' and '.join([*control, *chance])}" if chance or control else ""
 
 
