@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Self
 
 import torch
@@ -29,6 +29,7 @@ FROM_BOTH = (
     "_pack_padded_sequence",
     "_pad_packed_sequence",
     "lstm",
+    "_has_compatible_shallow_copy_type",
 )
 """Operations that take tensors of the CPU beside those of another device."""
 INTO_FIRST = ("index", "index_put", "index_put_", "_index_put_impl_")
@@ -89,6 +90,9 @@ class OnSecond(torch.Tensor):
     def tolist(self) -> Any:
         return self.cpu().tolist()
 
+    def __format__(self, specification: str) -> str:
+        return format(self.cpu(), specification)
+
     def numpy(self, *, force: bool = False) -> NoReturn:
         raise TypeError(f"can't convert {DEVICE}:0 device type tensor to numpy: use Tensor.cpu() first")
 
@@ -142,7 +146,7 @@ def _computed(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if name == "histc":  # Mixtures of experts count integers with it, which a CPU cannot.
         args = (args[0].float(), *args[1:])
     _check(function, name, args, tensors)
-    _count(name, args, wanted)
+    _count(name, args, kwargs)
     second = _is_second(wanted) if wanted is not None else name != "copy_" or isinstance(args[0], OnSecond)
     kwargs |= {"device": torch.device("cpu")} if wanted is not None else {}
     kwargs |= {"pin_memory": False} if kwargs.get("pin_memory") else {}
@@ -170,12 +174,17 @@ def _check(function: Any, name: str, args: Sequence[Any], tensors: Sequence[torc
         raise RuntimeError(f"Expected all tensors to be on the same device, {DEVICE}:0 or cpu, in {function}")
 
 
-def _count(name: str, args: Sequence[Any], wanted: Any) -> None:
-    """Count an operation on the device if the host waits in it; ``wanted`` is the device of its result, if given."""
-    to_host = name == "_to_copy" and wanted is not None and not _is_second(wanted)
-    to_host |= name == "copy_" and not isinstance(args[0], OnSecond)
-    by_mask = name == "index" and any(_is_tensor(index) and index.dtype == torch.bool for index in args[1])
-    if name in WAITS or to_host or by_mask:
+def _count(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Count an operation if the host waits in it until the device has done all before, as on a GPU."""
+    wanted, waits = kwargs.get("device"), name in WAITS
+    if name == "_to_copy" and wanted is not None and isinstance(args[0], OnSecond) != _is_second(wanted):
+        # A copy to the device waits too unless told not to, since the memory of the host is pageable.
+        waits = not (_is_second(wanted) and kwargs.get("non_blocking"))
+    elif name == "copy_" and isinstance(args[0], OnSecond) != isinstance(args[1], OnSecond):
+        waits = not (isinstance(args[0], OnSecond) and (args[2:] or [kwargs.get("non_blocking")])[0])
+    elif name == "index":
+        waits = any(_is_tensor(index) and index.dtype == torch.bool for index in args[1])
+    if waits:
         SecondDevice.waits[name] += 1
 
 

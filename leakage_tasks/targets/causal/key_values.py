@@ -16,6 +16,7 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from leakage_tasks.core.arrays import BoolArray, IntArray
 from leakage_tasks.targets.causal.cache import bytes_of
+from leakage_tasks.targets.devices import PerDevice
 
 NOTHING = 0
 """Row of the empty text. It is never freed, and padding refers to it."""
@@ -47,15 +48,17 @@ class KeyValueTable:
 
     def store(self, cache: Any, rows: IntArray, places: IntArray) -> None:
         """Write keys and values of a cache ``[n, H, T, D]``: token ``places[i]`` of n · T tokens to row ``rows[i]``."""
+        to, chosen = PerDevice(rows), PerDevice(places)
         for layer, read in zip(self.layers, cache.layers, strict=True):
-            to, chosen = (torch.from_numpy(part).to(read.keys.device) for part in (rows, places))
             for tensor, states in zip(layer, (read.keys, read.values), strict=True):
-                tensor.index_copy_(0, to, states.transpose(1, 2).flatten(0, 1).index_select(0, chosen))
+                read_states = states.transpose(1, 2).flatten(0, 1).index_select(0, chosen.on(states.device))
+                tensor.index_copy_(0, to.on(tensor.device), read_states)
 
     def whole(self, rows: IntArray) -> list[Tensor]:
         """Return keys and values ``[1, H, T, D]`` of each layer for one text of rows ``[T]``."""
+        chosen = PerDevice(rows)
         return [
-            tensor.index_select(0, torch.from_numpy(rows).to(tensor.device)).transpose(0, 1)[None].contiguous()
+            tensor.index_select(0, chosen.on(tensor.device)).transpose(0, 1)[None].contiguous()
             for layer in self.layers
             for tensor in layer
         ]
@@ -130,8 +133,7 @@ class KeyValueBatch:
         indices = [used.ravel()]
         if reading.new is not None:
             indices += [reading.new[reading.added], np.flatnonzero(reading.added)]
-        self._indices = [torch.from_numpy(np.ascontiguousarray(index)) for index in indices]
-        self._on: dict[torch.device, list[Tensor]] = {}
+        self._indices = [PerDevice(index) for index in indices]
 
     def cache(self) -> DynamicCache:
         """Return the cache for the forward pass."""
@@ -147,9 +149,7 @@ class KeyValueBatch:
         return found[0], found[1]
 
     def _updated(self, tensor: Tensor, states: Tensor) -> Tensor:
-        if tensor.device not in self._on:
-            self._on[tensor.device] = [index.to(tensor.device, non_blocking=True) for index in self._indices]
-        used, *new = self._on[tensor.device]
+        used, *new = (index.on(tensor.device) for index in self._indices)
         # In mixed precision, rotary embeddings make keys float32, while values have 16 bits. The cache of transformers,
         # from which the table is made, then holds both in float32.
         states = states.to(tensor.dtype)

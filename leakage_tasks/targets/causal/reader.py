@@ -23,6 +23,7 @@ from leakage_tasks.targets.batches import PADDING_ON_CPU
 from leakage_tasks.targets.causal.engine import Engine
 from leakage_tasks.targets.causal.first_passes import IN_CACHE, in_float32
 from leakage_tasks.targets.causal.windows import windows_of
+from leakage_tasks.targets.devices import on_device
 from leakage_tasks.targets.embedded_tokens import EmbeddedTokens
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import MemoryBudget, activation_bytes
@@ -171,7 +172,7 @@ class CausalReader(TextModel):
 
     def on_device(self, numbers: IntArray) -> Tensor:
         """Return integers as a tensor on the model's device."""
-        return moved(torch.from_numpy(np.ascontiguousarray(numbers)), self.device)
+        return on_device(numbers, self.device)
 
     def read(self, tokens: Tensor, keep: int, sources: Sequence[Any] = (None,)) -> Tensor:
         """Read texts ``[n, P]`` from their first token, after the soft prompt if there is one, without a cache.
@@ -206,7 +207,7 @@ class CausalReader(TextModel):
     def costs(self, logits: Tensor, columns: IntArray) -> FloatArray:
         """Return costs in bits of ``columns``, shape ``[n, …, A]``, from logits ``[n, …, V]``."""
         if self._columns[0] is not columns or self._columns[1].device != logits.device:
-            self._columns = columns, moved(torch.from_numpy(columns), logits.device)
+            self._columns = columns, on_device(columns, logits.device)
         wanted = self._columns[1]
         # A CPU is faster on rows that fit in its cache; other devices need few, large calls.
         size = max(1, IN_CACHE // logits.shape[-1]) if logits.device.type == "cpu" else max(1, len(logits))
@@ -223,11 +224,6 @@ class CausalReader(TextModel):
                 self._cache_name = name
                 return getattr(out, name)
         raise TargetError("the model returns no cache to continue from")
-
-
-def moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a tensor on a device; the conversion of a tensor that is there already would be an operation too."""
-    return tensor if tensor.device == device else tensor.to(device, non_blocking=True)
 
 
 def _looked_at(sources: Sequence[Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_t
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.text_rows import TextRows
+from leakage_tasks.targets.devices import moved
 from leakage_tasks.targets.memory import LOGIT_BYTES, check_one_row
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.token_ids import token_ids
@@ -177,7 +178,7 @@ class CausalTarget(CausalReader):
 
         ``sources`` ``[n]`` are the additional inputs of each text, or None.
         """
-        tokens, mask = (part.to(self.device) for part in padded(encoded, 0))
+        tokens, mask = (moved(part, self.device) for part in padded(encoded, 0))
         width = tokens.shape[1]
         mask[torch.arange(width, device=mask.device) < torch.tensor(unscored, device=mask.device)[:, None]] = 0
         with self.inference():

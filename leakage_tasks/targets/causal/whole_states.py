@@ -6,12 +6,12 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.models.states import LayersFirst
 from leakage_tasks.targets.causal.cache import batch_dim, bytes_of, filled, form_of, hollow, tensors_of
+from leakage_tasks.targets.devices import PerDevice
 
 NO_STATE = -1
 FIRST_ROWS, FIRST_BYTES = 1024, 1 << 24
@@ -86,7 +86,7 @@ class WholeStates:
     def cache(self, rows: IntArray) -> Any:
         """Return the cache of rows of one form for a forward pass."""
         pool = self._pools[self._pool_of[rows[0]]]
-        places = _PerDevice(self._place[rows])
+        places = PerDevice(self._place[rows])
         return filled(pool.shell, [tensor.index_select(pool.dim, places.on(tensor.device)) for tensor in pool.tensors])
 
     def store(self, cache: Any, rows: IntArray) -> None:
@@ -100,7 +100,7 @@ class WholeStates:
         number = self._by_form[form]
         pool = self._pools[number]
         places = pool.take(len(rows))
-        to = _PerDevice(places.copy())
+        to = PerDevice(places.copy())
         for tensor, states in zip(pool.tensors, tensors_of(cache), strict=True):
             tensor.index_copy_(pool.dim, to.on(tensor.device), states)
         self._pool_of[rows], self._place[rows] = number, places
@@ -112,21 +112,6 @@ class WholeStates:
         for number in np.unique(self._pool_of[rows]):
             self._pools[number].give_back(self._place[rows[self._pool_of[rows] == number]])
         self._pool_of[rows] = NO_STATE
-
-
-class _PerDevice:
-    """Places of rows as a tensor, which is copied once to each device."""
-
-    def __init__(self, places: IntArray) -> None:
-        tensor = torch.from_numpy(places)
-        self._copies = {tensor.device: tensor}
-        self._tensor = tensor
-
-    def on(self, device: torch.device) -> Tensor:
-        """Return the tensor on a device."""
-        if device not in self._copies:
-            self._copies[device] = self._tensor.to(device, non_blocking=True)
-        return self._copies[device]
 
 
 def _with_rows(tensor: Tensor, dim: int, rows: int) -> Tensor:

@@ -15,6 +15,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import room_of
+from leakage_tasks.targets.devices import moved
 from leakage_tasks.targets.label_model import LabelModel, label_bits
 from leakage_tasks.targets.label_names import Labels, config_names, read_labels
 from leakage_tasks.targets.loading import ModelSource, check_max_length
@@ -64,7 +65,7 @@ class ClassifierTarget(LabelModel):
         return label_bits(self._logits(ids, mask))
 
     def _logits(self, ids: Tensor, mask: Tensor) -> Tensor:
-        inputs = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+        inputs = {"input_ids": moved(ids, self.device), "attention_mask": moved(mask, self.device)}
         if self._typed:
             inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
         return self.model(**inputs).logits

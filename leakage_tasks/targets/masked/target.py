@@ -17,6 +17,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.attack_coroutine import submit
 from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
+from leakage_tasks.targets.devices import moved
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.loading import ModelSource, check_max_length
 from leakage_tasks.targets.masked.rows import MaskedRows, Query, batched_copies, varying_positions
@@ -168,14 +169,14 @@ class MaskedTarget(RowModel):
     def _token_costs(self, ids: Tensor, mask: Tensor, columns: Tensor, tokens: Tensor) -> Tensor:
         """Return bits of ``tokens`` ``[n, width]`` at the columns and the likeliest token, shape ``[n, width + 1]``."""
         logits = self._read(ids, mask, columns)
-        bits = logits.log_softmax(-1).gather(-1, tokens.to(logits.device)) / -LN2
+        bits = logits.log_softmax(-1).gather(-1, moved(tokens, logits.device)) / -LN2
         return torch.cat([bits, logits.argmax(-1)[:, None]], dim=1)
 
     def _read(self, ids: Tensor, mask: Tensor, columns: Tensor) -> Tensor:
         """Return logits ``[n, vocabulary]`` at one column of each row, float64."""
-        columns = columns.to(self.device)
+        columns = moved(columns, self.device)
         with torch.inference_mode(), full_float32(self.device), _only_at(self.model, columns):
-            logits = self.model(input_ids=ids.to(self.device), attention_mask=mask.to(self.device)).logits
+            logits = self.model(input_ids=moved(ids, self.device), attention_mask=moved(mask, self.device)).logits
             whole = logits.shape[1] == ids.shape[1] and ids.shape[1] > 1
             picked = logits[torch.arange(len(ids), device=logits.device), columns] if whole else logits[:, 0]
             return picked.double()

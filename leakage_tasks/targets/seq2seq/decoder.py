@@ -14,6 +14,7 @@ from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.log import log
 from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
+from leakage_tasks.targets.devices import PerDevice, moved, on_device
 from leakage_tasks.targets.memory import out_of_memory
 from leakage_tasks.targets.noise import Noise, warn_of_slower
 from leakage_tasks.targets.rounding import same_logits
@@ -106,11 +107,11 @@ class Decoder:
         distinct = list(dict.fromkeys(sources))
         numbers = {source: number for number, source in enumerate(distinct)}
         of_row = np.fromiter((numbers[source] for source in sources), dtype=np.int64)
-        ids, mask = (part.to(self.device) for part in padded([source.tokens for source in distinct], 0))
+        ids, mask = (moved(part, self.device) for part in padded([source.tokens for source in distinct], 0))
         encoded = self._model.get_encoder()(input_ids=ids, attention_mask=mask)
         self._width = encoded.last_hidden_state.shape[-1]
-        rows = torch.from_numpy(of_row).to(encoded.last_hidden_state.device)
-        encoded.last_hidden_state = encoded.last_hidden_state.index_select(0, rows)
+        states = encoded.last_hidden_state
+        encoded.last_hidden_state = states.index_select(0, on_device(of_row, states.device))
         out = self._model(
             encoder_outputs=encoded,
             attention_mask=mask_of(sources, self.device),
@@ -126,8 +127,8 @@ class Decoder:
         """Store the cross-attention cache of sources that are not stored yet, from the first row of each."""
         left = [number for number, source in enumerate(distinct) if source.place == NOT_READ]
         if left:
-            first = torch.from_numpy(np.array([int(np.argmax(of_row == number)) for number in left]))
-            chosen = [tensor.index_select(0, first.to(tensor.device)) for tensor in tensors_of(cache)]
+            first = PerDevice(np.array([int(np.argmax(of_row == number)) for number in left]))
+            chosen = [tensor.index_select(0, first.on(tensor.device)) for tensor in tensors_of(cache)]
             self._table.store([distinct[number] for number in left], filled(hollow(cache), chosen))
 
     # -- sources of several lengths ---------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from torch.nn.functional import pad
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
+from leakage_tasks.targets.devices import PerDevice, on_device
 
 NOT_READ = -1
 
@@ -66,16 +67,16 @@ class SourceTable:
         places = [self.free.pop() for _ in sources]
         for source, place in zip(sources, places, strict=True):
             source.table, source.place = self, place
-        rows = torch.tensor(places)
+        rows = PerDevice(np.array(places))
         for tensor, states in zip(self._tensors, read, strict=True):
             states = pad(states, (0, 0, 0, tensor.shape[2] - states.shape[2]))
-            tensor.index_copy_(0, rows.to(tensor.device), states)
+            tensor.index_copy_(0, rows.on(tensor.device), states)
 
     def cache(self, places: IntArray, longest: int) -> Any:
         """Return the cross-attention cache of the sources at ``places`` ``[n]``, of up to ``longest`` tokens."""
-        rows = torch.from_numpy(places)
+        rows = PerDevice(places)
         return filled(
-            self.shell, [tensor[:, :, :longest].index_select(0, rows.to(tensor.device)) for tensor in self._tensors]
+            self.shell, [tensor[:, :, :longest].index_select(0, rows.on(tensor.device)) for tensor in self._tensors]
         )
 
     def _make_room(self, more: int, length: int) -> None:
@@ -93,4 +94,4 @@ def mask_of(sources: Sequence[SourceSentence], device: torch.device) -> Tensor |
     lengths = np.fromiter((source.length for source in sources), dtype=np.int64)
     if (lengths == lengths[0]).all():
         return None
-    return torch.from_numpy((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)).to(device)
+    return on_device((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64), device)

@@ -14,6 +14,7 @@ from leakage_tasks.targets.causal.beginnings import worth_of_a_pass
 from leakage_tasks.targets.causal.cache import attention_only, hollow, tensors_of
 from leakage_tasks.targets.causal.first_passes import in_float32
 from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.devices import moved
 from leakage_tasks.targets.memory import LOGIT_BYTES, check_one_row
 from leakage_tasks.targets.pass_rows import TOKENS_ON_CPU, RowLimit
 from leakage_tasks.targets.suffix.growing_attention import AttentionCache, RoomyLayer
@@ -146,7 +147,7 @@ class SuffixSampler:
 
     def tensor(self, rows: Any) -> Tensor:
         """Return integers, such as token rows of one length, as a tensor on the model's device."""
-        return torch.tensor(rows, dtype=torch.long, device=self.target.device)
+        return moved(torch.tensor(rows, dtype=torch.long), self.target.device)
 
 
 def _growing(caches: Sequence[Any], length: int, more: int) -> GrowingCache:

@@ -21,11 +21,12 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.devices import moved, on_device
 from leakage_tasks.targets.suffix.causal import Room, SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.front import Chosen, DrawFront
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes
-from leakage_tasks.targets.suffix.truncation import Cut, cut, draw, own_figures
+from leakage_tasks.targets.suffix.truncation import Cut, check_numbers, cut, draw, own_figures
 
 GROWTH = 4
 """Maximum factor by which the number of prefixes grows from one batch to the next."""
@@ -154,7 +155,7 @@ class _Drawing:
         choices, size = [], evenly(front.live.rows, self.most)
         for first in range(0, front.live.rows, size):
             rows = slice(first, min(first + size, front.live.rows))
-            logits = self.sampler.go_on(front.live, front.last_tokens(rows).to(self.device), rows)
+            logits = self.sampler.go_on(front.live, moved(front.last_tokens(rows), self.device), rows)
             choices.append(self._choose(front, rows, logits))
         return Chosen.join(choices)
 
@@ -166,8 +167,7 @@ class _Drawing:
         own, truncated = front.row_of[draws] - rows.start, cut(logits, self.scheme)
         ids, step = front.draws[draws], front.step + 1
         given = self.given[ids // self.samples]
-        uniforms = torch.from_numpy(self.uniforms[ids, np.maximum(step - given, 0)]).to(self.device)
-        drawn = draw(truncated, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
+        drawn = draw(truncated, own, self.uniforms[ids, np.maximum(step - given, 0)]).cpu().numpy()
         if (fixed := step < given).any():
             drawn[fixed] = self.rest[ids[fixed] // self.samples, step]
         if self.on_drawn is not None:
@@ -187,10 +187,12 @@ def evenly(rows: int, most: int) -> int:
 
 def _figures(logits: Tensor, kept: Cut, parents: IntArray, tokens: IntArray) -> FloatArray:
     """Return own cost, cost under the scheme, entropy and margin ``[4, n]`` of each token after its parent row."""
-    rows, chosen = (torch.from_numpy(array).to(logits.device) for array in (parents, tokens))
+    rows, chosen = (on_device(array, logits.device) for array in (parents, tokens))
     own, entropy, margin = own_figures(logits, rows, chosen)
     by_scheme = (kept.log_total[rows] - (logits[rows, chosen] - kept.most[rows]) / kept.temperature) / LN2
-    return torch.stack([own, by_scheme, entropy, margin]).double().cpu().numpy()
+    figures: FloatArray = torch.stack([own, by_scheme, entropy, margin]).double().cpu().numpy()
+    check_numbers(figures)
+    return figures
 
 
 def _result(rows: IntArray, tokens: IntArray, figures: FloatArray, nodes: int) -> SampledSuffixes:

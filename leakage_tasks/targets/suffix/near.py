@@ -23,7 +23,7 @@ from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.edit_band import BandWindow, EditBand
 from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds
 from leakage_tasks.targets.suffix.search import in_parts, selected
-from leakage_tasks.targets.suffix.truncation import Cut, cut, greedy_cut, slices
+from leakage_tasks.targets.suffix.truncation import Cut, check_numbers, cut, greedy_cut, slices
 
 
 def near_bounds(
@@ -111,6 +111,7 @@ class _NearBeam:
             rows = np.arange(first, first + len(logits))
             beam = replace(self.beam[rows], parent=rows)
             kept = greedy_cut(logits) if self.scheme.decoding == "greedy" else cut(logits, self.scheme)
+            check_numbers(kept.log_total)
             parts += self._after(beam, kept, window, drawn)
             first += len(logits)
         return Beginnings.joined(parts)

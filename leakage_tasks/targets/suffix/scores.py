@@ -84,9 +84,8 @@ def _own(logits: Tensor, tokens: Tensor) -> Tensor:
 
 
 def _bits(parts: Sequence[Tensor]) -> FloatArray:
-    together = torch.cat(list(parts))
-    check_numbers(together)
-    costs: FloatArray = together.double().cpu().numpy() / LN2
+    costs: FloatArray = torch.cat(list(parts)).double().cpu().numpy() / LN2
+    check_numbers(costs)
     return np.maximum(costs, 0.0)
 
 

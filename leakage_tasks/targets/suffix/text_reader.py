@@ -16,6 +16,7 @@ from leakage_tasks.pairs.texts import BATCH_CHARACTERS, BATCH_TEXTS, located, ru
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.devices import moved
 from leakage_tasks.targets.protocols import CutText, TextFigures
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.scores import costs_after
@@ -101,7 +102,7 @@ class CausalTextReader:
 
     def _figures(self, rows: Sequence[list[int]]) -> list[TextFigures]:
         """Return the figures of rows of tokens from one forward pass."""
-        tokens = padded(rows, 0)[0].to(self.target.device)
+        tokens = moved(padded(rows, 0)[0], self.target.device)
         after = len(self.lead)
         with self.target.inference():
             logits = self.target.read(tokens[:, :-1], tokens.shape[1] - after)
@@ -112,8 +113,8 @@ class CausalTextReader:
                 strict=True,
             )
             logs, means, deviations = (torch.cat(column).reshape(wanted.shape) for column in columns)
-        check_numbers(logs)
-        arrays = [part.double().cpu().numpy() for part in (logs, means, deviations)]
+        arrays = torch.stack([logs, means, deviations]).double().cpu().numpy()
+        check_numbers(arrays[0])
         read = []
         for index, row in enumerate(rows):
             log_probabilities, *moments = (array[index, : len(row) - after] for array in arrays)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.devices import on_device
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 FIRST_LOOK = 64
@@ -25,6 +29,7 @@ class Cut:
 
     A scaled logit is the logit minus the row's largest (``most``), divided by ``temperature``. A token is kept if its
     scaled logit is at least ``least``; its probability is then exp(scaled − ``log_total``). All three are ``[n]``.
+    ``whole`` is True if every token is kept.
     """
 
     logits: Tensor
@@ -32,6 +37,7 @@ class Cut:
     most: Tensor
     least: Tensor
     log_total: Tensor
+    whole: bool = False
 
     def log_probability(self, tokens: Tensor) -> Tensor:
         """Return log-probabilities ``[n]`` in nats of ``tokens`` ``[n]``, −inf for tokens that are not kept."""
@@ -56,7 +62,9 @@ class Cut:
 
     def take(self, rows: Tensor) -> Cut:
         """Return the distributions ``rows``."""
-        return Cut(self.logits[rows], self.temperature, self.most[rows], self.least[rows], self.log_total[rows])
+        return Cut(
+            self.logits[rows], self.temperature, self.most[rows], self.least[rows], self.log_total[rows], self.whole
+        )
 
 
 def slices(logits: Tensor) -> Iterator[Tensor]:
@@ -65,9 +73,9 @@ def slices(logits: Tensor) -> Iterator[Tensor]:
     yield from logits.split(max(1, at_once // logits.shape[1]))
 
 
-def check_numbers(values: Tensor) -> None:
-    """Raise TargetError if a model's probabilities are NaN."""
-    if bool(values.isnan().any()):
+def check_numbers(values: Any) -> None:
+    """Raise TargetError if a model's probabilities, a tensor or an array, are NaN."""
+    if bool((values != values).any()):
         raise TargetError("the model gives probabilities that are no numbers: load it in dtype=bfloat16 or float32")
 
 
@@ -97,10 +105,14 @@ def _facts(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def cut(logits: Tensor, scheme: DecodingConfig) -> Cut:
-    """Truncate ``logits`` ``[n, V]`` in float32 by ``scheme``, which samples. Raises TargetError."""
+    """Truncate ``logits`` ``[n, V]`` in float32 by ``scheme``, which samples.
+
+    Raises TargetError for NaN if the scheme limits ``top_p``; else the distributions of these rows are NaN.
+    """
     parts = [_cut(part, scheme) for part in slices(logits)]
     most, least, log_total = (torch.cat(column) for column in zip(*parts, strict=True))
-    return Cut(logits, scheme.temperature, most, least, log_total)
+    whole = scheme.top_p == 1 and not 0 < scheme.top_k < logits.shape[1]
+    return Cut(logits, scheme.temperature, most, least, log_total, whole)
 
 
 def greedy_cut(logits: Tensor) -> Cut:
@@ -121,9 +133,9 @@ def _cut(logits: Tensor, scheme: DecodingConfig) -> tuple[Tensor, Tensor, Tensor
         # Tokens as likely as the last kept token are also kept, as in `transformers`.
         scaled = scaled.masked_fill(scaled < least[:, None], -math.inf)
     log_total = scaled.logsumexp(1)
-    check_numbers(log_total)
     if scheme.top_p == 1:
         return most, least, log_total
+    check_numbers(log_total)
     # A token with more than half of the probability has no equal.
     alone = (-log_total).exp() >= max(scheme.top_p, 0.51)
     least, total = torch.where(alone, 0.0, least), torch.where(alone, 0.0, log_total)
@@ -147,37 +159,39 @@ def _nucleus(scaled: Tensor, log_total: Tensor, rows: Tensor, top_p: float, leas
         rows, width = rows[~done], min(width * 8, scaled.shape[1])
 
 
-def draw(truncated: Cut, rows: Tensor, uniforms: Tensor) -> Tensor:
+def draw(truncated: Cut, rows: IntArray, uniforms: FloatArray) -> Tensor:
     """Draw a token for each of ``uniforms`` ``[d]`` in [0, 1) from the distributions ``rows`` ``[d]``.
 
-    Tokens are in the order of their ids, so rounding affects only the draw it touches.
+    Tokens are in the order of their ids, so rounding affects only the draw it touches. Draws from all tokens do not
+    wait for the device.
     """
-    tokens = torch.empty_like(rows)
-    first = 0
+    device, first = truncated.logits.device, 0
+    tokens = torch.empty(len(rows), dtype=torch.long, device=device)
     for part in slices(truncated.logits):
-        here = ((rows >= first) & (rows < first + len(part))).nonzero()[:, 0]
+        here = np.flatnonzero((rows >= first) & (rows < first + len(part)))
         if len(here):
             rows_here = slice(first, first + len(part))
             scaled = (part - truncated.most[rows_here, None]) / truncated.temperature
-            tokens[here] = _draw_tokens(scaled, truncated.least[rows_here], rows[here] - first, uniforms[here])
+            kept = _kept_tokens(scaled, truncated.least[rows_here], truncated.whole)
+            tokens[on_device(here, device)] = _draw_tokens(*kept, rows[here] - first, uniforms[here])
         first += len(part)
     return tokens
 
 
-def _draw_tokens(scaled: Tensor, least: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
-    ids, weights, count = _kept_tokens(scaled, least)
-    running = weights.cumsum(1)
-    draws, rank = _within(rows, len(scaled))
-    sought = running.new_zeros(len(scaled), int(draws.max()))
-    sought[rows, rank] = uniforms.double() * running[rows, -1]
-    index = torch.searchsorted(running, sought, right=True)[rows, rank]
-    index = torch.minimum(index, count[rows] - 1)
-    return index if ids is None else ids[rows, index]
+def _draw_tokens(ids: Tensor | None, weights: Tensor, count: Tensor, rows: IntArray, uniforms: FloatArray) -> Tensor:
+    running, device = weights.cumsum(1), weights.device
+    most, ranks = _within(rows, len(weights))
+    row, rank, uniform = (on_device(array, device) for array in (rows, ranks, uniforms))
+    sought = running.new_zeros(len(weights), most)
+    sought[row, rank] = uniform.double() * running[row, -1]
+    index = torch.searchsorted(running, sought, right=True)[row, rank]
+    index = torch.minimum(index, count[row] - 1)
+    return index if ids is None else ids[row, index]
 
 
-def _kept_tokens(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+def _kept_tokens(scaled: Tensor, least: Tensor, whole: bool) -> tuple[Tensor | None, Tensor, Tensor]:
     """Return the kept tokens' ids ``[n, k]`` (None: all), weights (0 for padding) and number ``[n]``."""
-    if bool(least.isneginf().all()):
+    if whole:
         return None, scaled.double().exp(), torch.full_like(least, scaled.shape[1], dtype=torch.long)
     row, column = (scaled >= least[:, None]).nonzero(as_tuple=True)
     count = torch.bincount(row, minlength=len(scaled))
@@ -187,10 +201,10 @@ def _kept_tokens(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, 
     return ids, weights.index_put((row, rank), scaled[row, column].double().exp()), count
 
 
-def _within(rows: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Return the number of entries of each row of ``rows``, and the rank of each entry within its row."""
-    counts = torch.bincount(rows, minlength=size)
-    order = rows.argsort(stable=True)
-    rank = torch.empty_like(rows)
-    rank[order] = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows[order]]
-    return counts, rank
+def _within(rows: IntArray, size: int) -> tuple[int, IntArray]:
+    """Return the largest number of entries of one of ``size`` rows, and the rank of each entry within its row."""
+    counts = np.bincount(rows, minlength=size)
+    order = rows.argsort(kind="stable")
+    rank = np.empty_like(rows)
+    rank[order] = np.arange(len(rows)) - (counts.cumsum() - counts)[rows[order]]
+    return int(counts.max()), rank

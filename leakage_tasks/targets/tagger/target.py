@@ -20,6 +20,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.char_tokenizer import UNKNOWN
 from leakage_tasks.models.tag_costs import tag_costs
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.devices import moved
 from leakage_tasks.targets.label_model import LabelModel, label_bits
 from leakage_tasks.targets.label_names import abbreviate, config_names
 from leakage_tasks.targets.loading import ModelSource
@@ -94,8 +95,8 @@ class TaggerModel(LabelModel):
     def embed(self, ids: Tensor) -> Tensor:
         """Return the features ``[…, features]`` of word ids ``[…]``, on the model's device."""
         distinct, places = ids.unique(return_inverse=True)
-        inputs = {name: part.to(self.device) for name, part in self.words.inputs(distinct).items()}
-        return self.model.embed(**inputs)[0][places.to(self.device)]
+        inputs = {name: moved(part, self.device) for name, part in self.words.inputs(distinct).items()}
+        return self.model.embed(**inputs)[0][moved(places, self.device)]
 
     def bits(self, embedded: Tensor, mask: Tensor, tags: Tensor | None = None) -> Tensor:
         """Return −log2 P(intent | row) ``[n, intents]``, float64.
@@ -122,7 +123,7 @@ class TaggerTarget(TaggerModel):
         if tags is not None:
             # A row that is longer than its tags is padded, which the mask leaves out.
             tags = pad(tags, (0, ids.shape[1] - tags.shape[1])).to(self.device)
-        return self.bits(self.embed(ids), mask.to(self.device), tags)
+        return self.bits(self.embed(ids), moved(mask, self.device), tags)
 
     def tagged(self, canary: Canary) -> TaggedTarget:
         """Return a target for the canary's tags; without tags it scores the intent alone.

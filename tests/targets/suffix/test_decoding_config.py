@@ -50,7 +50,7 @@ def test_a_uniform_number_becomes_the_token_whose_part_of_the_distribution_it_fa
     logits = 2 * torch.randn(7, 50, generator=generator)
     rows = torch.randint(7, (500,), generator=generator)
     uniforms = torch.rand(500, generator=generator, dtype=torch.float64)
-    tokens = draw(cut(logits, scheme), rows, uniforms).numpy()
+    tokens = draw(cut(logits, scheme), rows.numpy(), uniforms.numpy()).numpy()
     probabilities = warped(logits, scheme).double().exp().numpy()
     for row, uniform, token in zip(rows.tolist(), uniforms.tolist(), tokens.tolist(), strict=True):
         below = probabilities[row, :token].sum()
@@ -60,15 +60,15 @@ def test_a_uniform_number_becomes_the_token_whose_part_of_the_distribution_it_fa
 def test_one_token_that_holds_all_that_is_kept_is_always_drawn():
     logits = torch.tensor([[0.0, 9.0, 0.0], [9.0, 0.0, 0.0]])
     found = cut(logits, DecodingConfig(top_p=0.5))
-    assert draw(found, torch.tensor([0, 1, 0]), torch.tensor([0.0, 0.5, 0.999999])).tolist() == [1, 0, 1]
+    assert draw(found, np.array([0, 1, 0]), np.array([0.0, 0.5, 0.999999])).tolist() == [1, 0, 1]
     assert found.log_probability(torch.tensor([1, 1])).tolist() == [0.0, -math.inf]
 
 
 def test_tokens_a_model_rules_out_are_never_drawn():
     logits = torch.tensor([[0.0, -math.inf, 0.0, -math.inf]])
-    uniforms = torch.linspace(0, 0.9999, 50)
+    uniforms = np.linspace(0, 0.9999, 50)
     for scheme in (DecodingConfig(top_p=1.0, temperature=1.0), DecodingConfig(top_p=0.9)):
-        drawn = draw(cut(logits, scheme), torch.zeros(50, dtype=torch.long), uniforms)
+        drawn = draw(cut(logits, scheme), np.zeros(50, dtype=np.int64), uniforms)
         assert set(drawn.tolist()) == {0, 2}
 
 
@@ -93,7 +93,7 @@ def test_equally_likely_tokens_are_kept_together_and_all_counted(scheme):
     found = cut(logits, scheme)
     rows = torch.stack([found.log_probability(torch.full((60,), token)) for token in range(300)], dim=1)
     assert torch.allclose(rows.exp().sum(1), torch.ones(60), atol=1e-5)
-    drawn = draw(found, torch.arange(60).repeat(200), torch.rand(12_000, generator=generator))
+    drawn = draw(found, np.tile(np.arange(60), 200), torch.rand(12_000, generator=generator).numpy())
     assert set(drawn[::60].tolist()) <= set(torch.nonzero(rows[0].isfinite())[:, 0].tolist())
     assert bool(rows.isfinite()[torch.arange(60).repeat(200), drawn].all())
 
@@ -101,9 +101,9 @@ def test_equally_likely_tokens_are_kept_together_and_all_counted(scheme):
 def test_more_tokens_than_there_are_and_next_to_no_temperature():
     logits = 100 * torch.randn(5, 20, generator=torch.Generator().manual_seed(1))
     wide, narrow = (cut(logits, DecodingConfig(top_k=50, top_p=0.9, temperature=t)) for t in (1.0, 1e-40))
-    uniforms = torch.full((5,), 0.999)
-    assert draw(narrow, torch.arange(5), uniforms).tolist() == logits.argmax(1).tolist()
-    assert draw(wide, torch.arange(5), uniforms).max() < 20
+    uniforms = np.full(5, 0.999)
+    assert draw(narrow, np.arange(5), uniforms).tolist() == logits.argmax(1).tolist()
+    assert draw(wide, np.arange(5), uniforms).max() < 20
 
 
 @pytest.mark.parametrize(
