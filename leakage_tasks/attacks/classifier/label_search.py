@@ -214,7 +214,8 @@ def token_shares(target: Any, corpus: str | None, column: str) -> dict[int, floa
     if (corpus, column) not in known:
         known[corpus, column] = _shares(target, _help_texts() if corpus is None else _corpus_texts(corpus, column))
     if not known[corpus, column]:
-        raise OptionError(f"corpus={corpus} contains no words: give the training text or a public text")
+        texts = f"corpus={corpus} contains no words" if corpus else "Python's help text has no words of the tokenizer"
+        raise OptionError(f"{texts}: give the training text or a public text")
     return known[corpus, column]
 
 

@@ -66,6 +66,12 @@ def test_without_a_text_pythons_help_stands_in_and_says_so(target, caplog):
     assert "Python's help text" in caplog.text
 
 
+def test_a_tokenizer_without_the_words_of_pythons_help(target, monkeypatch):
+    monkeypatch.setattr(target, "encode", lambda texts: [[2, 3] for _ in texts])
+    with pytest.raises(OptionError, match="^Python's help text has no words of the tokenizer: give the training text"):
+        token_shares(target, None, "text")
+
+
 @pytest.mark.parametrize("content", ["[1, 2]", '{"a": -1}', '{"a": "x"}', "{}", '{"a": 0}', "no"])
 def test_counts_that_are_none(tmp_path, content):
     (tmp_path / "counts.json").write_text(content)
