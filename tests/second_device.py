@@ -1,9 +1,10 @@
 """A device that is not the CPU, for machines without one: it computes on the CPU and refuses tensors of both.
 
 Inside :class:`SecondDevice`, ``model.to(DEVICE)`` and ``tensor.to(DEVICE)`` move tensors to it. As on a GPU, an
-operation on tensors of two devices is an error, except for scalars and indices, and NumPy reads no tensor before it is
-copied to the CPU. So code that forgets to move a tensor fails here as it would on a GPU. It registers a backend of
-torch, which cannot be undone: use it in a process of its own (:func:`use_second_device`).
+operation on tensors of two devices is an error, except for scalars and indices, so is a generator of the CPU, and NumPy
+reads no tensor before it is copied to the CPU. So code that forgets to move a tensor fails here as it would on a GPU.
+The device has no generators of its own. It registers a backend of torch, which cannot be undone: use it in a process of
+its own (:func:`use_second_device`).
 """
 
 from __future__ import annotations
@@ -19,21 +20,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 
 DEVICE = "second"
-FROM_BOTH = (
-    "index",
-    "index_put",
-    "index_put_",
-    "_index_put_impl_",
-    "copy_",
-    "_to_copy",
-    "_pack_padded_sequence",
-    "_pad_packed_sequence",
-    "lstm",
-    "_has_compatible_shallow_copy_type",
-)
+FROM_BOTH = ("copy_", "_to_copy", "_pad_packed_sequence", "lstm", "_has_compatible_shallow_copy_type")
 """Operations that take tensors of the CPU beside those of another device."""
-INTO_FIRST = ("index", "index_put", "index_put_", "_index_put_impl_")
-"""Those of them whose first tensor is on the device."""
+SECOND_OF_CPU = ("index", "index_put", "index_put_", "_index_put_impl_", "_pack_padded_sequence")
+"""Operations whose second argument may be on the CPU if the first is on the device."""
+SCALARS = ("index_put", "index_put_", "_index_put_impl_", "masked_fill", "masked_fill_", "floor_divide", "rsub")
+"""Operations besides those on each element that read a scalar of the CPU beside tensors of another device."""
 READ = ("_local_scalar_dense", "equal", "is_nonzero")
 """Operations that return numbers of Python."""
 WAITS = (*READ, "nonzero", "_unique2", "unique_dim", "masked_select")
@@ -145,7 +137,7 @@ def _computed(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return ONLY_ELSEWHERE[name](*args, **kwargs)
     if name == "histc":  # Mixtures of experts count integers with it, which a CPU cannot.
         args = (args[0].float(), *args[1:])
-    _check(function, name, args, tensors)
+    _check(function, name, args, kwargs)
     _count(name, args, kwargs)
     second = _is_second(wanted) if wanted is not None else name != "copy_" or isinstance(args[0], OnSecond)
     kwargs |= {"device": torch.device("cpu")} if wanted is not None else {}
@@ -166,11 +158,20 @@ def _computed(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return tree_map(outer, result)
 
 
-def _check(function: Any, name: str, args: Sequence[Any], tensors: Sequence[torch.Tensor]) -> None:
-    """Raise RuntimeError for tensors of two devices."""
-    apart = {isinstance(tensor, OnSecond) for tensor in tensors if tensor.dim() or isinstance(tensor, OnSecond)}
-    allowed = name in FROM_BOTH and (name not in INTO_FIRST or isinstance(args[0], OnSecond))
-    if len(apart) > 1 and not allowed:
+def _check(function: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Raise RuntimeError for tensors of two devices, and for a generator or lengths on the wrong one."""
+    if name == "_pack_padded_sequence" and isinstance(args[1], OnSecond):
+        raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got one on {DEVICE}:0")
+    into = args[0] if name.endswith("_") else None
+    if name in SECOND_OF_CPU and isinstance(args[0], OnSecond):
+        args = (args[0], *args[2:])
+    given = tree_leaves((args, kwargs))
+    if any(isinstance(value, torch.Generator) for value in given):
+        raise RuntimeError(f"Expected a '{DEVICE}' device type for generator but found 'cpu'")
+    scalars = torch.Tag.pointwise in function.tags or name in SCALARS
+    tensors = [value for value in given if _is_tensor(value)]
+    apart = {isinstance(x, OnSecond) for x in tensors if x.dim() or isinstance(x, OnSecond) or x is into or not scalars}
+    if len(apart) > 1 and name not in FROM_BOTH:
         raise RuntimeError(f"Expected all tensors to be on the same device, {DEVICE}:0 or cpu, in {function}")
 
 
