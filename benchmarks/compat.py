@@ -28,6 +28,7 @@ from benchmarks.compatibility.table import good_enough, page, summary
 from leakage_tasks.core.atomic import replacing
 
 SOURCES = ("leakage_tasks", "adapters", "benchmarks/compatibility")
+SECOND_DEVICE = "tests/second_device.py"
 PACKAGES = {"lm-eval": "lm_eval", "transformers": "transformers", "tokenizers": "tokenizers", "torch": "torch"}
 
 DEVICE_HELP = (
@@ -44,9 +45,9 @@ def versions() -> dict[str, str]:
 def fingerprint(device: str) -> str:
     """Return a hash of the code, versions and device that the outcomes depend on."""
     digest = hashlib.sha256(json.dumps([versions(), device]).encode())
-    for source in SOURCES:
-        for path in sorted((ROOT / source).rglob("*.py")):
-            digest.update(path.read_bytes())
+    paths = [path for source in SOURCES for path in sorted((ROOT / source).rglob("*.py"))]
+    for path in [*paths, ROOT / SECOND_DEVICE] if device == "second" else paths:
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
