@@ -24,11 +24,11 @@ from leakage_tasks.data.layout import (
     note_label,
 )
 from leakage_tasks.data.lines import LARGEST_ROW, LineFormat, Pieces, check_rows, open_source
-from leakage_tasks.data.shapes import SHAPES
 
 _DELIMITERS = ",\t;|"
-_SURE_NAMES = frozenset((TEXT, *CHATS, "id", "label", *(name for shape in SHAPES for name in shape.needed)))
-"""Values that occur in a header only, so that an error may list the whole first line."""
+_SURE_NAMES = frozenset((TEXT, *CHATS, "label", "instruction", "prompt"))
+"""Names that occur in a header only, so that an error may list the whole first line. Others, such as ``id`` (a
+language) and ``rejected`` (a decision), are also values of rows."""
 
 
 @register_format("csv", "tsv")

@@ -338,11 +338,13 @@ def test_csv_rows_are_kept_byte_for_byte(tmp_path: Path, manifest: Path) -> None
     [
         ("", "is empty"),
         ('text,n\n"a,1\n', "not CSV (unexpected end of data)"),
-        ("id;b\n1;2\n", "no column 'text' (it has id, b)"),
+        ("label;b\n1;2\n", "no column 'text' (it has label, b)"),
         (
             "Anna Meyer,Diabetes\n",
             "in.csv: no column 'text' in the first line, which must hold the columns' names: name",
         ),
+        ("Anna Meyer,rejected\n", "in.csv: no column 'text' in the first line"),
+        ("id,Halo Anna\n", "in.csv: no column 'text' in the first line"),
     ],
 )
 def test_damaged_csv(tmp_path: Path, manifest: Path, content: str, message: str) -> None:
