@@ -125,15 +125,26 @@ def _against_controls(values: Mapping[str, float | None]) -> Verdict:
     p, area = values.get("cost_p"), values.get("cost_auc")
     if not values.get("n_controls"):
         return Verdict("inconclusive", "no controls show how much of the text can be guessed")
+    documents, controls = (_number(values.get(name)) for name in ("n_documents", "n_controls"))
+    too_few = bool(documents) and not _can_differ(documents, controls)
     if p is None or area is None:
-        return Verdict("inconclusive", "the model reports no costs to compare with the controls'")
+        many = f"{counted(documents, 'document')} and {counted(controls, 'control')}"
+        few = f"{many} are too few to show p = {ALPHA:.2g}: add documents or controls"
+        return Verdict("inconclusive", few if too_few else "the model reports no costs to compare with the controls'")
     shown = f"in {100 * area:.0f} % of comparisons a document's suffixes cost less than a control's, p = {p:.2g}"
     if p <= ALPHA:
         return Verdict("above the controls", shown)
-    if area >= 1:
-        # The strongest possible result is not significant, so no result of these documents could be.
+    # Older results may lack the number of documents. An AUC of 1 that is not significant then shows that they are few.
+    if too_few or area >= 1:
         return Verdict("inconclusive", f"{shown}: more documents or controls are needed to show p = {ALPHA:.2g}")
     return Verdict("not above the controls", shown)
+
+
+def _can_differ(documents: int, controls: int) -> bool:
+    """Return True if the test is significant for some costs; it needs two documents and two controls."""
+    # 20 are enough in any case, and keep the number of orders small.
+    few = min(documents, 20), min(controls, 20)
+    return min(few) >= 2 and 1 / math.comb(sum(few), few[0]) <= ALPHA
 
 
 def _on_written_texts(values: Mapping[str, float | None]) -> Verdict:

@@ -208,7 +208,16 @@ COMPARED = {"memorized_exact": 0.0, "cost_auc": 0.97, "cost_p": 1.3e-5, "n_contr
             {"cost_auc": 1.0, "cost_p": 0.1},
             "inconclusive: in 100 % of comparisons .* p = 0.1: more documents or controls are needed to show p = 0.05",
         ),
+        (
+            {"cost_auc": 0.83, "cost_p": 0.2, "n_documents": 3.0, "n_controls": 2.0},
+            "inconclusive: in 83 % of comparisons .* p = 0.2: more documents or controls are needed to show p = 0.05",
+        ),
+        ({"cost_auc": 0.89, "cost_p": 0.1, "n_documents": 3.0, "n_controls": 3.0}, "not above the controls: .*"),
         ({"cost_p": None}, "inconclusive: the model reports no costs to compare with the controls'"),
+        (
+            {"cost_auc": None, "cost_p": None, "n_documents": 1.0, "n_controls": 30.0},
+            "inconclusive: 1 document and 30 controls are too few to show p = 0.05: add documents or controls",
+        ),
     ],
 )
 def test_documents_are_held_against_controls(changed: dict[str, Any], words: str) -> None:
