@@ -105,7 +105,9 @@ def parts_hash(run: Run, paths: Sequence[Path]) -> Iterator[Hash]:
         # The author may have moved the adapter after the run.
         parts = (*(printable(base) for base in map(adapter_base, paths) if base), *parts)
     if len(parts) > 1:
-        coverage = ALL_HASHED if len(paths) >= len(parts) else f"{len(paths)} of {len(parts)} have hashes of files"
+        # Several files of a folder belong to one part.
+        hashed = len({(path if path.is_dir() else path.parent).resolve() for path in paths})
+        coverage = ALL_HASHED if hashed >= len(parts) else f"{hashed} of {len(parts)} have hashes of files"
         source = "named by the results and by the adapter's file; --model adds hashes"
         yield Hash(PARTS, " + ".join(parts), coverage, source)
 

@@ -201,6 +201,12 @@ def test_a_base_model_without_hashes_is_named(adapter: Path, moved: bool):
     )
 
 
+def test_two_files_of_the_adapter_are_no_base_model(adapter: Path):
+    path, files = adapter.parent / "a.html", [adapter / "adapter_config.json", adapter / "adapter_model.safetensors"]
+    write_report(adapter.parent / "results", path, model=files)
+    assert any("1 of 2 have hashes of files" in note for note in verify(path, Files(model=files)).notes)
+
+
 def test_another_base_model_fails(adapter: Path, model: Path, tmp_path: Path):
     path, base = adapter.parent / "a.html", Path(shutil.copytree(model, tmp_path / "base"))
     (base / "tokenizer.model").write_text("of the base")
