@@ -18,18 +18,19 @@ class Timed:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.texts: list[int] = []
 
     def log_perplexity(self, texts: list[str]) -> None:
         self.seconds += 3.0
-        self.texts = len(texts)
+        self.texts.append(len(texts))
 
 
 def test_the_time_is_extrapolated_from_a_few_texts(capsys: pytest.CaptureFixture[str]) -> None:
     model: Any = Timed()
-    announce_baseline(model, make_canaries("pin {unique} {digits:1}", 10), 32, lambda: model.seconds)
-    words = "ExposureCallback: measuring 10 canaries before the first step, each with up to 32 sequences"
-    # Eight texts took 3 s; ten canaries have 10 fillings each.
-    assert (model.texts, capsys.readouterr().err) == (8, f"{words}: up to about 38 s\n")
+    announce_baseline(model, make_canaries("pin {unique} {digits:1}", 40), 32, lambda: model.seconds)
+    words = "ExposureCallback: measuring 40 canaries before the first step, each with up to 32 sequences"
+    # After a first text, 32 texts took 3 s; 40 canaries have 10 fillings each.
+    assert (model.texts, capsys.readouterr().err) == ([1, 32], f"{words}: up to about 38 s\n")
 
 
 def test_an_error_shows_no_natural_secret() -> None:
