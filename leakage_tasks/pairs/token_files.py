@@ -15,6 +15,7 @@ from leakage_tasks.core.arrays import TokenIds
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import check_file
 from leakage_tasks.core.log import first_line
+from leakage_tasks.data import file_kind
 from leakage_tasks.data.jsonl import objects
 from leakage_tasks.pairs.pair import MOST, RawPairs, split_of, splits_named
 
@@ -65,7 +66,8 @@ def _below(path: Path) -> str:
     subfile = next(iter(sorted(path.glob(f"*/*{PREFIX}"))), None)
     if subfile is not None:
         return f"; {subfile.parent} holds pairs: name it"
-    has_text = any(file.is_file() and file.suffix.lower() != ".npy" for file in path.iterdir())
+    # Unlike iterdir, glob ignores a folder that cannot be read.
+    has_text = any(map(file_kind, path.glob("*")))
     return "; give text as one file, or use the task memorization, which reads folders of text" if has_text else ""
 
 

@@ -410,6 +410,16 @@ EXPECTED = "holds no pairs: expected *prefix.npy and *suffix.npy, or a data set 
 
 def test_a_folder_of_other_arrays(tmp_path: Path) -> None:
     np.save(tmp_path / "tokens.npy", np.zeros((3, 4), dtype=int))
+    (tmp_path / "README.md").write_text("no data of a model\n")
+    assert refused(Source(str(tmp_path))) == f"{tmp_path}: {EXPECTED}"
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: object) -> None:
+        raise PermissionError(path)
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, refuse)
     assert refused(Source(str(tmp_path))) == f"{tmp_path}: {EXPECTED}"
 
 
