@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, configuration_utils
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import OptionError
@@ -49,13 +49,6 @@ def test_losses_are_bits_a_target_token_with_the_end(trained: TrainedLM) -> None
             loss = trained.model(**trained.tokenizer(source, return_tensors="pt"), labels=labels).loss
         nats, tokens = nats + float(loss) * labels.shape[1], tokens + labels.shape[1]
     assert trained.losses[-1].validation == pytest.approx(nats / tokens / math.log(2), rel=1e-4)
-
-
-def test_its_configuration_warns_of_no_token_outside_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
-    warnings: list[str] = []
-    monkeypatch.setattr(configuration_utils.logger, "warning_once", lambda message, *more: warnings.append(message))
-    train_translator(PAIRS, TranslationRecipe(layers=1, hidden=16, heads=2, positions=16, epochs=1))
-    assert warnings == []
 
 
 def test_the_same_arguments_give_the_same_model_and_leave_the_random_state_alone() -> None:
