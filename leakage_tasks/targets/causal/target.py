@@ -180,7 +180,8 @@ class CausalTarget(CausalReader):
         """
         tokens, mask = (moved(part, self.device) for part in padded(encoded, 0))
         width = tokens.shape[1]
-        mask[torch.arange(width, device=mask.device) < torch.tensor(unscored, device=mask.device)[:, None]] = 0
+        skipped = moved(torch.tensor(unscored), mask.device)[:, None]
+        mask = mask.masked_fill(torch.arange(width, device=mask.device) < skipped, 0)
         with self.inference():
             logits = self.read(tokens[:, :-1], width - 1, sources)
         return row_bits(logits, tokens[:, 1:], mask[:, 1:])

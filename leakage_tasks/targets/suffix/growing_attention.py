@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from leakage_tasks.targets.causal.cache import bytes_of
+from leakage_tasks.targets.devices import moved
 from leakage_tasks.targets.suffix.growing_cache import ALL
 
 GROWTH = 1.5
@@ -51,7 +52,7 @@ class RoomyLayer(DynamicLayer):
 
     def branch(self, parents: Tensor, length: int, most: int) -> None:
         """Add a copy of ``parents`` ``[n]``, of ``length`` tokens; at most ``most`` rows will be needed."""
-        parents = parents.to(self.buffers[0].device)
+        parents = moved(parents, self.buffers[0].device)
         needed = self.count + len(parents)
         if needed > len(self.buffers[0]):
             rows = max(needed, min(int(GROWTH * len(self.buffers[0])), most))
@@ -65,7 +66,7 @@ class RoomyLayer(DynamicLayer):
 
     def select(self, rows: Tensor, length: int) -> RoomyLayer:
         """Return an independent layer with ``rows`` ``[n]`` of this layer, of ``length`` tokens."""
-        keys, values = (held[rows.to(held.device)] for held in self.held(slice(0, self.count), length))
+        keys, values = (held[moved(rows, held.device)] for held in self.held(slice(0, self.count), length))
         return RoomyLayer(keys, values, self.buffers[0].shape[2])
 
 
@@ -101,12 +102,12 @@ class AttentionCache:
 
     def branch(self, parents: Tensor, most: int) -> None:
         # One transfer for all layers on a device.
-        parents = parents.to(self.layers[0].device)
+        parents = moved(parents, self.layers[0].device)
         for layer in self.layers:
             layer.branch(parents, self.length, most)
 
     def select(self, rows: Tensor) -> AttentionCache:
-        rows = rows.to(self.layers[0].device)
+        rows = moved(rows, self.layers[0].device)
         return AttentionCache([layer.select(rows, self.length) for layer in self.layers], self.length)
 
 

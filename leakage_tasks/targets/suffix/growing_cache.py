@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.targets.causal.cache import bytes_of, filled, hollow, tensors_of
+from leakage_tasks.targets.devices import moved
 
 ALL = slice(None)
 
@@ -81,7 +82,7 @@ class WholeStateCache:
         return WholeStateCache(self._shell, self._pick(rows.cpu()), self._read)
 
     def _pick(self, rows: Tensor) -> list[Tensor]:
-        return [tensor.index_select(0, rows.to(tensor.device)) for tensor in self._tensors]
+        return [tensor.index_select(0, moved(rows, tensor.device)) for tensor in self._tensors]
 
 
 class NoCache(WholeStateCache):

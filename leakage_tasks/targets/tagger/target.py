@@ -122,7 +122,7 @@ class TaggerTarget(TaggerModel):
         """Return :meth:`bits` of word ids ``[n, length]``; ``tags`` ``[n, any]`` may be longer or shorter."""
         if tags is not None:
             # A row that is longer than its tags is padded, which the mask leaves out.
-            tags = pad(tags, (0, ids.shape[1] - tags.shape[1])).to(self.device)
+            tags = moved(pad(tags, (0, ids.shape[1] - tags.shape[1])), self.device)
         return self.bits(self.embed(ids), moved(mask, self.device), tags)
 
     def tagged(self, canary: Canary) -> TaggedTarget:
