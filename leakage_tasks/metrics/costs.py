@@ -6,6 +6,7 @@ compares means by document.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,11 +15,16 @@ import numpy as np
 from scipy import stats
 
 from leakage_tasks.attacks.suffix.finding import SelectedView
+from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.metrics.aggregates import Interval, of_defined
 from leakage_tasks.metrics.clustered import FEWEST_DOCUMENTS, Row, clustered, mean_between
 from leakage_tasks.metrics.metric import Applies, MetricSpec
 from leakage_tasks.stats.clusters import totals
 from leakage_tasks.stats.membership import Estimate, auc
+
+EXACT = 20_000
+"""Maximum number of divisions of documents and controls that are counted if some cost the same; for more documents the
+normal approximation is accurate."""
 
 
 class SuffixCost(NamedTuple):
@@ -104,7 +110,17 @@ def cost_p(costs: list[SuffixCost]) -> float | None:
     documents, controls = document_means(costs, False), document_means(costs, True)
     if min(len(documents), len(controls)) < FEWEST_DOCUMENTS:
         return None
-    return float(stats.mannwhitneyu(documents, controls, alternative="less").pvalue)
+    means = [*documents, *controls]
+    if len(set(means)) == len(means) or math.comb(len(means), len(documents)) > EXACT:
+        return float(stats.mannwhitneyu(documents, controls, alternative="less").pvalue)
+    ranks = stats.rankdata(means)
+    groups = ranks[: len(documents)], ranks[len(documents) :]
+    return float(stats.permutation_test(groups, _sum_of_first, n_resamples=EXACT, alternative="less").pvalue)
+
+
+def _sum_of_first(first: FloatArray, _: FloatArray, axis: int) -> FloatArray:
+    sums: FloatArray = first.sum(axis=axis)
+    return sums
 
 
 AUC_ENDS = Interval("by-document Newcombe", _auc_low, _auc_high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 from statistics import fmean
 
 import pytest
@@ -39,6 +39,15 @@ def test_one_document_is_compared_with_nothing() -> None:
         assert cost_auc(costs(documents, controls)) is None
         assert cost_p(costs(documents, controls)) is None
     assert cost_p(costs([[1], [2]], [[4], [5]])) == pytest.approx(1 / 6)
+
+
+@given(BITS, BITS)
+def test_p_is_the_share_of_divisions_with_ranks_as_low(documents: list[list[int]], controls: list[list[int]]) -> None:
+    means = [fmean(rows) for rows in [*documents, *controls]]
+    ranks = [sum(other < mean for other in means) + sum(other == mean for other in means) / 2 for mean in means]
+    sums = [sum(chosen) for chosen in combinations(ranks, len(documents))]
+    share = fmean(value <= sum(ranks[: len(documents)]) for value in sums)
+    assert cost_p(costs(documents, controls)) == pytest.approx(share)
 
 
 def test_a_mean_of_one_document_has_no_interval() -> None:

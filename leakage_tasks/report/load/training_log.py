@@ -71,7 +71,8 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
 class EpochExposure:
     """Exposure in bits of one canary after one epoch; ``repetitions`` is 0 for a control.
 
-    ``log2_size`` is log2|R|, the maximum. ``bound`` is True for a lower bound.
+    ``log2_size`` is log2|R|, the maximum. ``bound`` is True for a lower bound, ``natural`` for a natural secret and
+    its controls.
     """
 
     epoch: Annotated[int, Between(0)]
@@ -80,6 +81,7 @@ class EpochExposure:
     exposure: Annotated[float, Between(0)]
     log2_size: Annotated[float, Between(0)]
     bound: bool = False
+    natural: bool = False
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,9 @@ def plot_exposure_by_epoch(history: Iterable[EpochExposure], path: str | Path, *
 def draw_epochs(history: Iterable[EpochExposure], *, words: str = "epoch") -> Figure:
     """Draw a line per planted canary, and the mean and range of the controls; ``words`` names the horizontal axis.
 
-    Two level lines help to read it: chance (1.44 bits, the mean of secrets that were never shown) and log2|R|, the
-    upper bound. If a tier has more than six canaries, its mean is drawn over them. Raises OptionError without
-    exposures.
+    Natural secrets and their controls are drawn apart, whatever their number of copies. Two level lines help to read
+    it: chance (1.44 bits, the mean of secrets that were never shown) and log2|R|, the upper bound. If a tier has more
+    than six canaries, its mean is drawn over them. Raises OptionError without exposures.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -77,11 +77,13 @@ def draw_epochs(history: Iterable[EpochExposure], *, words: str = "epoch") -> Fi
         raise OptionError("no exposure to draw: the history is empty")
     figure = new_figure(8, 4.8)
     axes = figure.add_subplot()
-    planted = [
-        _draw_group(axes, [point for point in points if point.repetitions == times], times, number)
-        for number, times in enumerate(sorted({point.repetitions for point in points} - {0}, reverse=True))
-    ]
-    controls = _draw_controls(axes, [point for point in points if point.repetitions == 0])
+    groups: dict[str, list[EpochExposure]] = {}
+    for point in sorted(points, key=lambda point: (point.natural, -point.repetitions)):
+        groups.setdefault(_group(point), []).append(point)
+    planted = [(label, group) for label, group in groups.items() if group[0].repetitions]
+    entries = [_draw_group(axes, group, label, number) for number, (label, group) in enumerate(planted)]
+    for label, group in groups.items():
+        entries += [] if group[0].repetitions else _draw_controls(axes, group, label)
     exposure_axis(axes, [point.exposure for point in points], {point.log2_size for point in points})
     axes.set_xlabel(words)
     axes.set_title("Exposure of each canary over training", fontsize=11)
@@ -89,13 +91,19 @@ def draw_epochs(history: Iterable[EpochExposure], *, words: str = "epoch") -> Fi
     if len({point.epoch for point in points}) == 1:
         axes.set_xlim(points[0].epoch - 0.5, points[0].epoch + 0.5)
     bounds = [bound_entry(axes)] if any(point.bound for point in points if point.repetitions) else []
-    legend_below(figure, [*planted, *controls, *bounds])
+    legend_below(figure, [*entries, *bounds])
     return figure
 
 
-def _draw_controls(axes: Axes, points: Sequence[EpochExposure]) -> list[Entry]:
-    if not points:
-        return []
+def _group(point: EpochExposure) -> str:
+    from leakage_tasks.metrics.tiers import planted_words
+
+    if not point.repetitions:
+        return "natural controls" if point.natural else "never shown"
+    return "natural secrets" if point.natural else planted_words(point.repetitions)
+
+
+def _draw_controls(axes: Axes, points: Sequence[EpochExposure], label: str) -> list[Entry]:
     by_epoch = _by_epoch(points)
     epochs = list(by_epoch)
     count = len({point.canary for point in points})
@@ -103,16 +111,14 @@ def _draw_controls(axes: Axes, points: Sequence[EpochExposure]) -> list[Entry]:
     # A single epoch gives no line, so it gets a mark.
     dot = "." if len(epochs) == 1 else ""
     means = [fmean(bits) for bits in by_epoch.values()]
-    line = axes.plot(epochs, means, color="black", linestyle=":", linewidth=2, marker=dot)[0]
+    shade = "#777777" if points[0].natural else "black"
+    line = axes.plot(epochs, means, color=shade, linestyle=":", linewidth=2, marker=dot)[0]
     band = axes.fill_between(epochs, low, high, color="#999999", alpha=0.3, linewidth=0 if len(epochs) > 1 else 4)
-    return [(line, f"never shown, mean of {count}"), (band, "never shown, range")]
+    return [(line, f"{label}, mean of {count}"), (band, f"{label}, range")]
 
 
-def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number: int) -> Entry:
-    """Draw the canaries planted ``times`` times."""
-    from leakage_tasks.metrics.tiers import planted_words
-
-    label = planted_words(times)
+def _draw_group(axes: Axes, points: Sequence[EpochExposure], label: str, number: int) -> Entry:
+    """Draw the canaries of one group."""
     lines: dict[str, list[EpochExposure]] = {}
     for point in points:
         lines.setdefault(point.canary, []).append(point)

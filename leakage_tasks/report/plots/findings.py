@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leakage_tasks.attacks import Finding
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.suffix_values import guessed
@@ -126,6 +127,7 @@ def epochs_of(sources: Sources) -> list[EpochExposure]:
             exposure=finding.exposure,
             log2_size=finding.log2_size,
             bound=finding.method == "lower_bound",
+            natural=finding.kind == NATURAL,
         )
         for epoch, run in enumerate(_exposed_runs(sources), 1)
         for finding in run.exposure

@@ -48,6 +48,14 @@ def test_planted_canaries_are_lines_and_controls_their_mean():
     assert sorted(drawn(axes)) == [[pytest.approx(1.2), pytest.approx(2.4)], [4.0, 8.0], [4.1, 8.2]]
 
 
+def test_natural_secrets_are_drawn_apart_from_canaries_planted_as_often():
+    natural = [replace(point, canary=f"natural-{point.canary}", natural=True) for point in history(2, 1)]
+    texts = [text.get_text() for text in draw_epochs([*history(2, 2), *natural]).legends[0].get_texts()]
+    assert texts[:3] == ["planted 10 times", "planted once", "natural secrets"]
+    assert "never shown, mean of 2" in texts
+    assert "natural controls, mean of 1" in texts
+
+
 def test_many_canaries_planted_equally_often_are_drawn_with_their_mean():
     few, many = (draw_epochs(history(2 * number, 0)).axes[0] for number in (CROWD, CROWD + 1))
     assert len(drawn(few)) == 2 * CROWD
