@@ -37,7 +37,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.partial_results import parts_folder, removed_if_empty
 from leakage_tasks.core.permissions import open_to_readers
 from leakage_tasks.data import Layout
-from leakage_tasks.data.shards import clear, make_folders, state_of
+from leakage_tasks.data.shards import clear, new_folders, state_of
 
 MapCall = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """A function that calls a function for each task, possibly in other processes."""
@@ -121,7 +121,7 @@ def plant_counted(
         write_sidecar(record, record_file)
     else:
         output = job.output.absolute()
-        with removed_if_empty(*make_folders(output, job.shards.names, job.shards.root)):
+        with new_folders(output, job.shards.names, job.shards.root):
             done = map_call(plant_shard, tasks)
         record = _record(counted, done, here, content)
         with replacing(job.record_path, private=True) as record_file:

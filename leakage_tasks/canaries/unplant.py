@@ -22,7 +22,7 @@ from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data import Columns, check_output, format_of, overlap
 from leakage_tasks.data.lines import open_source
 from leakage_tasks.data.packed import codec_of
-from leakage_tasks.data.shards import check_no_other_files, clear, earlier_run_note, make_folders, state_of
+from leakage_tasks.data.shards import check_no_other_files, clear, earlier_run_note, new_folders, state_of
 
 
 def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = None) -> str:
@@ -55,11 +55,10 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
         )
     _check_output(planted, output, record)
     if record.shards is None:
-        jobs, dask, state, made = 1, None, None, []
+        jobs, dask, state = 1, None, None
     else:
         planted, output = planted.absolute(), output.absolute()
         state = parts_folder(state_of(output))
-        made = make_folders(output, record.shards, planted)
     records = record.by_shard()
     rows = [shard.input_rows for shard in records.values()]
     gaps = gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part))
@@ -67,7 +66,8 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
         Removal(planted / name, output / name, state and state / f"{name}.removed.json", shard, own)
         for (name, shard), own in zip(records.items(), distribute_gaps(gaps, rows), strict=True)
     ]
-    with removed_if_empty(state, *made):
+    folders = nullcontext() if record.shards is None else new_folders(output, record.shards, planted)
+    with removed_if_empty(state), folders:
         done: list[Written] = map_tasks(remove_one, tasks, jobs, dask)
     if state is not None:
         clear(state, output)

@@ -41,15 +41,14 @@ def parts_folder(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def removed_if_empty(*folders: Path | None) -> Iterator[None]:
-    """After an error in the block, remove each empty folder. The list has a folder before its subfolders."""
+def removed_if_empty(folder: Path | None) -> Iterator[None]:
+    """After an error in the block, remove the folder if it is empty."""
     try:
         yield
     except BaseException:
-        for folder in reversed(folders):
-            if folder is not None:
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         raise
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from leakage_tasks.core.atomic import is_leftover, leftovers
 from leakage_tasks.core.errors import LeakageError, PlantingError
-from leakage_tasks.core.partial_results import delete_parts
+from leakage_tasks.core.partial_results import delete_parts, removed_if_empty
 from leakage_tasks.core.permissions import restrict_to
 from leakage_tasks.data import FORMATS, ending_of, file_kind
 
@@ -101,25 +102,26 @@ def earlier_run_note(shards: int, of: int, what: str = "done") -> str:
     return f"; {shards} of {of} shards were {what} by an earlier run" if shards else ""
 
 
-def make_folders(output: Path, names: Collection[str], like: Path) -> list[Path]:
+@contextmanager
+def new_folders(output: Path, names: Collection[str], like: Path) -> Iterator[None]:
     """Make ``output`` and the folders of the shards ``names`` in it, with at most the permissions of those in ``like``.
 
-    Existing folders stay unchanged. Returns the new folders, each before its subfolders. Raises PlantingError if a
-    folder cannot be made.
+    Existing folders stay unchanged. After an error in the block, the new folders that are empty are removed. Raises
+    PlantingError if a folder cannot be made.
     """
-    made = []
-    for name in dict.fromkeys(PurePosixPath(name).parent for name in names):
-        for part in (*reversed(name.parents), name):
-            folder = output / part
-            if folder.is_dir():
-                continue
-            try:
-                folder.mkdir(parents=True)
-            except OSError as error:
-                raise PlantingError(f"{folder}: cannot be made ({error.strerror}): choose another output") from None
-            restrict_to(folder, like / part)
-            made.append(folder)
-    return made
+    with ExitStack() as made:
+        for name in dict.fromkeys(PurePosixPath(name).parent for name in names):
+            for part in (*reversed(name.parents), name):
+                folder = output / part
+                if folder.is_dir():
+                    continue
+                try:
+                    folder.mkdir(parents=True)
+                except OSError as error:
+                    raise PlantingError(f"{folder}: cannot be made ({error.strerror}): choose another output") from None
+                made.enter_context(removed_if_empty(folder))
+                restrict_to(folder, like / part)
+        yield
 
 
 def check_no_other_files(output: Path, names: Collection[str], error: type[LeakageError]) -> None:

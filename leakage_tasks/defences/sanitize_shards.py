@@ -16,7 +16,7 @@ from leakage_tasks.core.partial_results import load_part, parts_folder, removed_
 from leakage_tasks.core.stable_inputs import changed, unchanged
 from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data import Columns, format_of, overlap
-from leakage_tasks.data.shards import Shards, check_no_other_files, clear, earlier_run_note, make_folders, state_of
+from leakage_tasks.data.shards import Shards, check_no_other_files, clear, earlier_run_note, new_folders, state_of
 from leakage_tasks.defences.near_texts import NearIndex
 from leakage_tasks.defences.ranking import (
     CAVEAT,
@@ -113,7 +113,7 @@ def sanitize_shards(
         for name, (source, _), ranking in zip(shards.names, tasks, ranked, strict=True)
     ]
     near = _near_index(options, chosen, [copy.source for copy in copies], jobs, dask)
-    with removed_if_empty(*make_folders(output, shards.names, shards.root)):
+    with new_folders(output, shards.names, shards.root):
         written: list[dict[str, Any]] = map_tasks(partial(_write, options.wanted, chosen, near), copies, jobs, dask)
     clear(state, output)
     return SanitizedShards(

@@ -22,6 +22,7 @@ from leakage_tasks.canaries import make_canaries, plant, read_manifest, shard_wo
 from leakage_tasks.canaries.places import distribute_gaps, gaps_of
 from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError, OptionError, PlantingError
+from leakage_tasks.data.shards import new_folders
 from tests.conftest import Leakage, Ran
 
 SIZES = (5, 1, 17, 40)
@@ -318,6 +319,14 @@ def test_data_that_cannot_be_copied_leave_no_empty_folders(tmp_path: Path, manif
             task(tmp_path / name)
     assert not (tmp_path / "out").exists()
     assert not list((tmp_path / "own").iterdir())
+
+
+def test_a_folder_that_cannot_be_made_leaves_none_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "z").write_text("in the way\n")
+    folders = new_folders(tmp_path, ["a/b/1.txt", "a/2.txt", "z/3.txt"], tmp_path)
+    with pytest.raises(PlantingError, match="/z: cannot be made"), folders:
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["z"]
 
 
 def test_what_a_killed_run_left_is_cleared_away(tmp_path: Path, manifest: Path) -> None:
