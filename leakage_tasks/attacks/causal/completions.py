@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import sparse
 
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
@@ -67,48 +68,50 @@ class Steps(NamedTuple):
 @dataclass(frozen=True)
 class StepTable:
     """Total weights of steps between pools, in a table with a row for each of ``pairs``, from bin ``high`` down to
-    ``low``. Only the ``cells`` with a weight are stored, in order, with their ``weights``."""
+    ``low``. If few cells have a weight, ``weights`` has only those of the ``cells``, in order."""
 
     pairs: int
     low: int
     high: int
-    cells: IntArray
     weights: FloatArray
+    cells: IntArray | None = None
 
     @classmethod
-    def of(cls, steps: Steps, pairs: int) -> Self:
+    def of(cls, steps: Steps, pairs: int, dtype: DTypeLike = np.float64) -> Self:
         """Return the table of one or more steps between this number of ``pairs``."""
         bins = steps.cells & (PAIR - 1)
         low, high = int(bins.min()), int(bins.max())
         width = high - low + 1
-        cells = (steps.cells >> PAIR_BITS) * width + (high - bins)
-        # Counted in a table of all cells, unless few of them have a weight.
-        if is_sparse := len(cells) * SPARSE < pairs * width:
+        size, cells = pairs * width, (steps.cells >> PAIR_BITS) * width + (high - bins)
+        if len(cells) * SPARSE < size:
             held, cells = np.unique(cells, return_inverse=True)
-        weights = np.bincount(cells, steps.weights, 0 if is_sparse else pairs * width).astype(np.float64, copy=False)
-        cells = np.flatnonzero(weights)
-        return cls(pairs, low, high, held[cells] if is_sparse else cells, weights[cells])
+            weights = np.bincount(cells, steps.weights).astype(dtype)
+            return cls(pairs, low, high, weights[weights > 0], held[weights > 0])
+        weights = np.bincount(cells, steps.weights, size).astype(dtype)
+        if np.count_nonzero(weights > 0) * SPARSE < size:
+            cells = np.flatnonzero(weights)
+            return cls(pairs, low, high, weights[cells], cells)
+        return cls(pairs, low, high, weights)
 
     @property
     def width(self) -> int:
         """The number of bins."""
         return self.high - self.low + 1
 
-    @property
-    def is_sparse(self) -> bool:
-        """True if few of the cells have a weight."""
-        return 0 < len(self.cells) * SPARSE < self.pairs * self.width
-
     def dense(self) -> FloatArray:
         """Return the weights of all cells, ``[pairs, width]``."""
-        weights = np.zeros(self.pairs * self.width)
-        weights[self.cells] = self.weights
+        weights = self.weights
+        if self.cells is not None:
+            weights = np.zeros(self.pairs * self.width, weights.dtype)
+            weights[self.cells] = self.weights
         return weights.reshape(self.pairs, self.width)
 
     def steps(self) -> Steps:
         """Return the steps, each cell once, in order of their pairs."""
-        pairs, columns = np.divmod(self.cells, self.width)
-        return Steps(pairs * PAIR + (self.high - columns), self.weights)
+        cells = np.flatnonzero(self.weights) if self.cells is None else self.cells
+        pairs, columns = np.divmod(cells, self.width)
+        weights = self.weights[cells] if self.cells is None else self.weights
+        return Steps(pairs * PAIR + (self.high - columns), weights)
 
 
 @dataclass(frozen=True)
@@ -170,15 +173,15 @@ def _interpolated(numbers: FloatArray, starts: IntArray, widths: int | IntArray,
     return interpolated
 
 
-def one_each(pools: int) -> Completions:
+def one_each(pools: int, dtype: DTypeLike = np.float64) -> Completions:
     """Return one completion of cost 0 for each pool."""
-    return Completions(-1, np.tile([0.0, 1.0, 1.0], (pools, 1)))
+    return Completions(-1, np.tile(np.array([0, 1, 1], dtype), (pools, 1)))
 
 
 def ends_of(table: StepTable, bins: int) -> Completions:
     """Return the number of fillings that steps complete, by pool of the parent and cost, in this number of ``bins``; a
     pair is such a pool."""
-    numbers = np.zeros((table.pairs, table.width + 1))
+    numbers = np.zeros((table.pairs, table.width + 1), table.weights.dtype)
     table.dense()[:, ::-1].cumsum(axis=1, out=numbers[:, 1:])
     first, stop = min(table.low - 1, bins - 2), min(table.high + 2, bins)
     return Completions(first, Completions(table.low - 1, numbers).columns(first, stop))
@@ -198,14 +201,14 @@ def completions_of(table: StepTable, below: Completions, tokens: int, bins: int)
     padded = below.columns(first - table.high, stop - table.low)
     shape, strides = (len(padded), table.width, stop - first), (*padded.strides, padded.itemsize)
     windows: FloatArray = np.ndarray(shape, padded.dtype, padded, 0, strides)
-    return Completions(first, (_sparse_product if table.is_sparse else _dense_product)(table, windows, tokens))
+    return Completions(first, (_dense_product if table.cells is None else _sparse_product)(table, windows, tokens))
 
 
 def _dense_product(table: StepTable, windows: FloatArray, tokens: int) -> FloatArray:
     """Multiply the weights of each tree with the ``windows`` ``[pools, shifts, w]`` of its pools."""
     pools, shifts, width = windows.shape
     weights = table.dense().reshape(-1, tokens, tokens * shifts)
-    numbers, size = np.empty((len(weights), tokens, width)), max(1, AT_ONCE // (tokens * shifts * width))
+    numbers, size = np.empty((len(weights), tokens, width), windows.dtype), max(1, AT_ONCE // (tokens * shifts * width))
     for start in range(0, len(weights), size):
         trees = slice(start, start + size)
         shifted = windows[start * tokens : (start + size) * tokens].reshape(-1, tokens * shifts, width)
@@ -216,10 +219,12 @@ def _dense_product(table: StepTable, windows: FloatArray, tokens: int) -> FloatA
 def _sparse_product(table: StepTable, windows: FloatArray, tokens: int) -> FloatArray:
     """Return the same as :func:`_dense_product`, in time and memory for the cells that have a weight."""
     pools, shifts, width = windows.shape
+    assert table.cells is not None
     pairs, columns = np.divmod(table.cells, shifts)
     parents, last = np.divmod(pairs, tokens)
     children = parents - parents % tokens + last
-    numbers, size = np.empty((pools, width)), max(1, AT_ONCE_SPARSE * pools // (len(pairs) * width))
+    numbers, held = np.empty((pools, width), windows.dtype), max(len(pairs), 1)
+    size = max(1, AT_ONCE_SPARSE * pools // (held * width))
     for start in range(0, pools, size):
         stop = min(start + size, pools)
         ends = np.searchsorted(parents, np.arange(start, stop + 1))

@@ -36,6 +36,8 @@ LARGEST_ALPHABET = 32
 """For larger alphabets, costs are not pooled by last token, because each pool would have too few nodes."""
 PRIOR = 2.0
 """Weight, in nodes, of the mean over all last tokens in the estimate for one last token."""
+LARGEST_SINGLE = 2**100
+"""From this number of fillings on, expectations have double precision: numbers up to 2^128 fit in single precision."""
 TOGETHER = 16
 """Number of trees whose expectations are computed together, so that the arrays fit in a CPU's cache."""
 
@@ -61,6 +63,7 @@ class Lookahead:
         self._paths = explorer.paths
         self._step: FloatArray = np.maximum(np.atleast_1d(bound), 1e-6) / (bins - 1)
         self._bins: IntArray = np.full(len(self._step), bins)
+        self._dtype = np.float32 if explorer.space.size < LARGEST_SINGLE else np.float64
         columns = len(explorer.paths.columns)
         self._tokens = columns if columns <= LARGEST_ALPHABET else 1
         self._pools = self._tokens * len(self._step)
@@ -244,7 +247,7 @@ class Lookahead:
 
         For a kind without records, use the nearest kind that has fewer tokens to come.
         """
-        return _nearest(self._expected, kind) or one_each(self._pools)
+        return _nearest(self._expected, kind) or one_each(self._pools, self._dtype)
 
     def _combined(self, kind: int) -> Completions:
         """Return the expected number of completions of one kind, from its records and the kinds with fewer tokens to
@@ -253,9 +256,9 @@ class Lookahead:
             ends_of(table, self.bins)
             if after == END
             else completions_of(table, self._below(after), self._tokens, self.bins)
-            for after, table in self._records.tables(kind)
+            for after, table in self._records.tables(kind, self._dtype)
         ]
-        made = total(parts or [Completions(-1, np.zeros((self._pools, 2)))])
+        made = total(parts or [Completions(-1, np.zeros((self._pools, 2), self._dtype))])
         unknown = ~self._records.known[kind]
         below = self._below(kind)
         if unknown.any():
@@ -263,9 +266,10 @@ class Lookahead:
             made, below = (Completions(first, part.columns(first, stop)) for part in (made, below))
         by_tree = made.numbers.reshape(len(self._step), self._tokens, -1)
         nodes = self._records.nodes[kind].reshape(-1, self._tokens)
-        pooled = by_tree.sum(axis=1) / np.maximum(nodes.sum(axis=1), 1e-300)[:, None]
-        by_tree += PRIOR * pooled[:, None]
-        by_tree *= 1 / (nodes + PRIOR)[:, :, None]
+        share = (PRIOR / np.maximum(nodes.sum(axis=1), 1e-30)).astype(self._dtype)
+        by_tree += by_tree.sum(axis=1, keepdims=True) * share[:, None, None]
+        per_node: FloatArray = (1 / (nodes + PRIOR)).astype(self._dtype)
+        by_tree *= per_node[:, :, None]
         if unknown.any():
             by_tree[unknown] = below.numbers.reshape(by_tree.shape)[unknown]
         return made

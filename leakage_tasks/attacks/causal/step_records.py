@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from leakage_tasks.attacks.causal.completions import PAIR, Steps, StepTable
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
@@ -108,15 +109,15 @@ class StepRecords:
                 if start < end:
                     part._seen.setdefault(kinds, []).append(Steps(cells[start:end], steps.weights[start:end]))
 
-    def tables(self, kind: int) -> Iterator[tuple[int, StepTable]]:
+    def tables(self, kind: int, dtype: DTypeLike) -> Iterator[tuple[int, StepTable]]:
         """Yield the table of the steps from nodes of a kind to children of each kind, with the kind of the children."""
         for after in sorted(after for parent, after in self._seen if parent == kind):
-            if (table := self._table(kind, after)) is not None:
+            if (table := self._table(kind, after, dtype)) is not None:
                 yield after, table
 
-    def _table(self, kind: int, after: int) -> StepTable | None:
+    def _table(self, kind: int, after: int, dtype: DTypeLike = np.float64) -> StepTable | None:
         steps = Steps.joined(self._seen[kind, after])
-        return StepTable.of(steps, self._trees * self._cells(after) // PAIR) if len(steps.cells) else None
+        return StepTable.of(steps, self._trees * self._cells(after) // PAIR, dtype) if len(steps.cells) else None
 
     def _cells(self, after: int) -> int:
         """Return the number of cells of each tree in steps to children of a kind."""

@@ -19,8 +19,9 @@ from leakage_tasks.attacks.causal.forest import Forest
 from leakage_tasks.attacks.causal.lookahead import TOGETHER, Lookahead
 from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
 from leakage_tasks.attacks.causal.path_counts import PathCounts
-from leakage_tasks.attacks.causal.random_descents import distinct_rows, uniform
+from leakage_tasks.attacks.causal.random_descents import distinct_rows
 from leakage_tasks.attacks.causal.search_tree import SearchTree
+from leakage_tasks.attacks.streams import UniformNumbers
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 GROUP = 2
@@ -94,10 +95,6 @@ class GroupRequest:
         """Number of draws."""
         return self.number * self.groups.size
 
-    def uniform(self, depth: int) -> FloatArray:
-        """Return the random number of each group at a depth, ``[number]``; that of depth -1 decides on steering."""
-        return uniform(f"{self.seed}:{depth}", range(self.number))
-
 
 class GroupDraws:
     """The draws of a request in each tree of a forest, numbered tree by tree."""
@@ -111,6 +108,14 @@ class GroupDraws:
     def trees(self) -> IntArray:
         """The tree of each draw."""
         return np.repeat(np.arange(len(self.requests)), np.diff(self.ends))
+
+    @cached_property
+    def _streams(self) -> list[tuple[UniformNumbers, range]]:
+        return [(UniformNumbers(request.seed), range(request.number)) for request in self.requests]
+
+    def uniform(self, depth: int) -> FloatArray:
+        """Return the random number of each group at a depth, ``[groups]``; that of depth -1 decides on steering."""
+        return np.concatenate([random.at(depth, groups) for random, groups in self._streams])
 
     def parts(self, visit: GroupVisit) -> Iterator[tuple[int, GroupVisit]]:
         """Yield the part of a visit in each :data:`TOGETHER` trees, numbered from 0 within them, with their index."""
@@ -147,7 +152,7 @@ def read_groups(forest: Forest, draws: GroupDraws, see: Callable[[GroupVisit], N
     requests, tree = draws.requests, draws.trees
     counts, size, ends = requests[0].groups.counts, requests[0].groups.size, requests[0].groups.ends
     cuts = np.array([forest.cut(max(request.bounds)) for request in requests])
-    steering = _Steering(forest, requests)
+    steering = _Steering(forest, draws)
     group = np.arange(len(tree)) // size
     is_steered = steering.chosen[group]
     nodes, at, who, stack = forest.root, tree, np.arange(len(tree)), []
@@ -162,7 +167,7 @@ def read_groups(forest: Forest, draws: GroupDraws, see: Callable[[GroupVisit], N
         ratios = ratio[children.parents] * np.divide(steered, chance, out=np.zeros(len(chance)), where=chance > 0)
         member, depth = who % size, nodes.paths.shape[1]
         if depth == len(depths):
-            depths.append(np.concatenate([request.uniform(depth) for request in requests]))
+            depths.append(draws.uniform(depth))
         shift = np.where(fillings[at] <= ends, member / size, 0.0)
         numbers = (depths[depth][group[who]] + shift) % 1.0
         chosen = _chosen(chance, children.parents, at, numbers)
@@ -191,14 +196,15 @@ class _Steering:
     Each group is steered with probability :data:`STEERED`.
     """
 
-    def __init__(self, forest: Forest, requests: Sequence[GroupRequest]) -> None:
+    def __init__(self, forest: Forest, draws: GroupDraws) -> None:
+        requests = draws.requests
         known = [request.steering for request in requests if request.steering is not None]
         self.is_on = bool(known)
         self._share = STEERED if self.is_on else 0.0
         self._known = Lookahead.joined(forest, known) if self.is_on else None
         self._bounds = np.array([request.bounds[0] for request in requests])
         self._paths = forest.paths
-        self.chosen: BoolArray = np.concatenate([request.uniform(-1) for request in requests]) < self._share
+        self.chosen: BoolArray = draws.uniform(-1) < self._share
         """True for each group of draws that are steered, ``[groups]``."""
 
     def chances(self, nodes: Nodes, children: Children, chance: FloatArray, below: FloatArray) -> FloatArray:
