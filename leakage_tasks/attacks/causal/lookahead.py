@@ -36,8 +36,9 @@ LARGEST_ALPHABET = 32
 """For larger alphabets, costs are not pooled by last token, because each pool would have too few nodes."""
 PRIOR = 2.0
 """Weight, in nodes, of the mean over all last tokens in the estimate for one last token."""
-LARGEST_SINGLE = 2**100
-"""From this number of fillings on, expectations have double precision: numbers up to 2^128 fit in single precision."""
+LARGEST_SINGLE = 2**40
+"""Number of fillings from which on expectations have double precision: those of long rare paths are below 2^-149, the
+smallest number in single precision."""
 TOGETHER = 16
 """Number of trees whose expectations are computed together, so that the arrays fit in a CPU's cache."""
 

@@ -61,6 +61,21 @@ def test_what_is_learnt_after_settling_changes_no_draw():
     assert np.array_equal(before.others, after.others)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_expectations_in_single_precision_are_those_in_double_precision(model, monkeypatch):
+    target = MadeUp(model, 9)
+    canary, _ = Ranks(target).near(15, "c", np.random.default_rng(0))
+    secret, single = taught(target, canary)
+    monkeypatch.setattr("leakage_tasks.attacks.causal.lookahead.LARGEST_SINGLE", 0)
+    _, double = taught(target, canary)
+    root = secret.explorer.root
+    children = secret.explorer.children(root)
+    bounds = np.linspace(0, secret.highest, 50)
+    numbers = [[known.expected(children, bound) for bound in bounds] for known in (single, double)]
+    assert numbers[0] == pytest.approx(np.array(numbers[1]), rel=1e-5)
+    assert max(map(np.max, numbers)) > 1
+
+
 def test_last_digits_of_costs_change_no_estimate():
     """As between two batch sizes: noise of 1e-6 bits on every cost."""
     target = MadeUp("heavy-tailed", 9)
