@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 from scipy import stats
 
 from leakage_tasks.attacks.contamination.finding import ContaminationFinding, TextCost, TwinFinding
@@ -21,6 +22,10 @@ from leakage_tasks.metrics.aggregates import (
 from leakage_tasks.metrics.contamination_order import Row, in_table
 from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.stats.membership import Estimate, auc
+
+EXACT = 500
+"""Maximum number of differences whose signs are counted if some have equal sizes; for more differences the normal
+approximation is accurate."""
 
 
 class TwinCosts(NamedTuple):
@@ -52,8 +57,22 @@ def _chances(finding: TwinFinding) -> TwinChances | None:
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
-    """Return the p-value of Wilcoxon's one-sided signed-rank test that differences are above 0; 1 if all are 0."""
-    return float(stats.wilcoxon(differences, alternative="greater").pvalue) if any(differences) else 1.0
+    """Return the p-value of Wilcoxon's one-sided signed-rank test that differences are above 0; 1 if all are 0.
+
+    Differences of 0 are left out. If some differences have equal sizes, the p-value is exact for up to :data:`EXACT`.
+    """
+    changes = [difference for difference in differences if difference]
+    sizes = np.abs(changes)
+    if not changes:
+        return 1.0
+    if len(set(sizes.tolist())) == len(changes) or len(changes) > EXACT:
+        return float(stats.wilcoxon(changes, alternative="greater").pvalue)
+    # Ranks of equal sizes may be halves.
+    ranks = np.round(2 * stats.rankdata(sizes)).astype(int)
+    chances = np.ones(1)
+    for rank in ranks:
+        chances = (np.append(chances, np.zeros(rank)) + np.append(np.zeros(rank), chances)) / 2
+    return min(1.0, float(chances[ranks[np.array(changes) > 0].sum() :].sum()))
 
 
 def _twin_p(pairs: list[TwinCosts]) -> float:

@@ -158,12 +158,11 @@ def pairs_for_epsilon(epsilon: float, accuracy: float, rows: int = 1) -> int | N
 
 def _first(holds: Callable[[int], bool]) -> int | None:
     """Return the first number ≥ 1 for which a monotonic condition holds; None if it exceeds :data:`MOST`."""
-    high = 1
+    low, high = 0, 1
     while not holds(high):
-        high *= 2
-        if high > MOST:
+        if high == MOST:
             return None
-    low = high // 2
+        low, high = high, min(2 * high, MOST)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)

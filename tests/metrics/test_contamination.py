@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from leakage_tasks.attacks.contamination.finding import OrderFinding, TextCost, TwinFinding
 from leakage_tasks.metrics.contamination import contamination_rows
+from leakage_tasks.metrics.contamination_twins import signed_rank_p
 from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.stats.intervals import clopper_pearson
 
@@ -70,6 +73,19 @@ def test_costs_of_items_and_twins_are_compared_in_pairs():
     assert found["p_z_p"] < 1e-6
     equal = [TwinFinding(index, each.item, each.item) for index, each in enumerate(pairs)]
     assert figures(equal, twins=True)["twin_p"] == 1.0
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (1, 1, 2, 2, 3, 3, 3, -1), (5, -1, -1, 2, 2, 2), (-1, -1)])
+def test_equal_differences_have_the_p_value_of_all_signs(sizes):
+    ranks = stats.rankdata(np.abs(sizes))
+    reached = sum(rank for rank, size in zip(ranks, sizes, strict=True) if size > 0)
+    sums = [sum(itertools.compress(ranks, signs)) for signs in itertools.product((0, 1), repeat=len(sizes))]
+    assert signed_rank_p([*sizes, *[0] * 15]) == pytest.approx(np.mean([total >= reached for total in sums]))
+
+
+def test_the_p_value_of_many_equal_differences_is_near_the_approximation():
+    sizes = np.resize([0.5, 0.5, -0.5], 500) + 0.1
+    assert signed_rank_p(sizes) == pytest.approx(stats.wilcoxon(sizes, alternative="greater").pvalue, rel=0.1)
 
 
 @pytest.mark.parametrize(

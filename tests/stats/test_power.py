@@ -125,6 +125,11 @@ def test_all_guesses_right_bound_what_the_bound_itself_says() -> None:
     assert swap_bound(pairs, pairs, pairs) >= 1 > swap_bound(pairs - 1, pairs - 1, pairs - 1)
 
 
+def test_up_to_a_million_trials_are_tried() -> None:
+    fewest = math.ceil(math.log(0.2) / math.log1p(-2.3e-6))
+    assert 2**19 < trials_for_rate(2.3e-6) == fewest < 1_000_000
+
+
 @pytest.mark.parametrize(
     "nothing", [trials_for_rate(0.1, 0.1), canaries_for_exposure(1.44), balanced_canaries_for_exposure(1.0)]
 )
