@@ -154,6 +154,19 @@ def _exposure_ends(secrets: Sequence[ExposureRange]) -> tuple[float, float] | tu
     return intervals.bounded_mean(least, largest)[0], intervals.bounded_mean(most, largest)[1]
 
 
+def _pooled_exposure_ends(secrets: Sequence[ExposureRange]) -> tuple[float, float]:
+    """Return the bootstrap interval of the mean exposure of any number of secrets.
+
+    An end of equal exposures, which the bootstrap gives no width, is that of :func:`intervals.bounded_mean`.
+    """
+    least, most, largest = (np.array(values) for values in zip(*secrets, strict=True))
+    low, high = (
+        _bootstrap(tuple(ends.tolist())) if np.ptp(ends) else intervals.bounded_mean(ends, largest)
+        for ends in (least, most)
+    )
+    return low[0], high[1]
+
+
 def _ends_of_maximum(secrets: Sequence[ExposureRange]) -> tuple[float, float] | tuple[None, None]:
     """Return the largest lower end and the largest upper end; None if each exposure is known exactly."""
     if all(secret.least == secret.most for secret in secrets):
@@ -183,9 +196,10 @@ def _sampled_ends(values: list[SampledShare]) -> tuple[float, float]:
     each document has an equal number of draws, the chance of no hit, the product of (1 − p_i)^draws, is largest if all
     p_i equal their mean.
     """
-    low, high = _bootstrap(tuple(value.share for value in values))
+    shares = [value.share for value in values]
     if not all(value.draws for value in values):
-        return low, high
+        return _ends_between(shares, 0, 1)
+    low, high = _bootstrap(tuple(shares))
     hits, draws = sum(value.hits for value in values), sum(value.draws for value in values)
     least, most = intervals.clopper_pearson(hits, draws)
     return min(low, least), max(high, most)
@@ -197,14 +211,19 @@ def bootstrap_between(least: float, most: float) -> Interval:
     The bootstrap of n equal values has no width. By Clopper and Pearson, a share of up to 1 − 0.025^(1/n) of further
     values may differ from them, within the bounds.
     """
+    return _interval(BOOTSTRAP.kind, lambda values: _ends_between(values, least, most))
 
-    def ends(values: list[float]) -> tuple[float, float]:
-        if len(set(values)) > 1:
-            return _bootstrap(tuple(values))
-        other = intervals.clopper_pearson(0, len(values))[1]
-        return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
 
-    return _interval(BOOTSTRAP.kind, ends)
+def _ends_between(values: list[float], least: float, most: float) -> tuple[float, float]:
+    if len(set(values)) > 1:
+        return _bootstrap(tuple(values))
+    other = intervals.clopper_pearson(0, len(values))[1]
+    return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
+
+
+def _bootstrap_ends(values: list[float]) -> tuple[float, float] | tuple[None, None]:
+    """Return the bootstrap interval; None for equal values, whose spread is unknown."""
+    return _bootstrap(tuple(values)) if len(set(values)) > 1 else (None, None)
 
 
 def _probability_ends(values: list[ProbabilityBounds]) -> tuple[float, float]:
@@ -219,7 +238,7 @@ CLOPPER_PEARSON = _interval("Clopper-Pearson", _clopper_pearson)
 SHARE_ENDS = _interval(CLOPPER_PEARSON.kind, _share_ends)
 """Clopper-Pearson interval of a share if the membership of some documents is unknown; they count only for the upper
 end."""
-BOOTSTRAP = _interval("bootstrap", lambda values: _bootstrap(tuple(values)))
+BOOTSTRAP = _interval("bootstrap", _bootstrap_ends)
 """Percentile bootstrap interval of the mean."""
 SAMPLED_SHARE = _interval(BOOTSTRAP.kind, _sampled_ends)
 """Bootstrap interval of the mean of probabilities, some of which are estimated as shares of draws."""
@@ -227,6 +246,8 @@ PROBABILITY_BOUNDS = _interval(BOOTSTRAP.kind, _probability_ends)
 """Bootstrap interval of the mean of probabilities that are known up to bounds."""
 LOG_T = _interval("log-t", _exposure_ends)
 """Interval of the mean exposure of a small number of secrets, from a log-t method."""
+POOLED_EXPOSURE = _interval(BOOTSTRAP.kind, _pooled_exposure_ends)
+"""Bootstrap interval of the mean exposure of secrets with any numbers of copies."""
 OF_MAXIMUM = _interval("largest ends of the canaries' intervals", _ends_of_maximum)
 """Interval of the largest exposure, from the interval or band of each canary's rank."""
 BY_CHANCE = _interval("", _chance_ends)

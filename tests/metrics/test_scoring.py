@@ -64,6 +64,26 @@ def test_the_largest_exposure_of_natural_secrets_with_bounds_alone_has_an_interv
     assert found["exposure_max_ci_high"] == found["exposure_ci_high"] == 10
 
 
+@pytest.mark.parametrize(("number", "unseen"), [(1, 0.975), (12, 1 - 0.025 ** (1 / 12))])
+def test_fully_known_secrets_leave_the_mean_exposure_of_others_open(number, unseen):
+    found = score(CANARY_EXPOSURE, answered([canary(f"a{index}", 1) for index in range(number)]))["none"]
+    assert found["exposure"] == found["exposure_ci_high"] == 10
+    assert found["exposure_ci_low"] == pytest.approx(10 * (1 - unseen))
+
+
+def test_the_pooled_interval_counts_lower_bounds_up_to_the_largest_exposure():
+    bounds = [replace(canary(f"b{rank}", rank), method="lower_bound") for rank in (64, 128, 256)]
+    found = score(CANARY_EXPOSURE, answered(bounds))["none"]
+    assert (found["exposure"], found["exposure_ci_high"]) == (3, 10)
+    assert 2 <= found["exposure_ci_low"] < 3
+
+
+def test_a_mean_without_limits_has_no_interval_from_equal_values():
+    extra = {"base_exposure": 2.0, "tuned_exposure": 5.0}
+    found = score(CANARY_EXPOSURE, answered([canary("a", 1, extra=extra), canary("b", 4, extra=extra)]))["none"]
+    assert (found["exposure_added"], found["exposure_added_ci_low"], found["exposure_added_ci_high"]) == (3, None, None)
+
+
 def test_the_guess_decides_what_is_extracted():
     guess = (Guess(("1",), "pin 1", 2.0),)
     right = canary("a", None, guesses=guess, correct=(True,), place=1)

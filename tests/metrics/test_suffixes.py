@@ -417,6 +417,12 @@ def test_a_suffix_that_every_draw_was_has_the_lower_end_that_the_draws_allow():
     assert (found.low(shares), found.high(shares)) == pytest.approx(stats.binomtest(60, 60).proportion_ci())
 
 
+def test_equal_probabilities_with_an_unknown_number_of_draws_leave_room_for_others():
+    found = aggregates.SAMPLED_SHARE
+    shares = [SampledShare(0.75, 0, 0)]
+    assert (found.low(shares), found.high(shares)) == pytest.approx((0.75 * 0.025, 0.75 + 0.25 * 0.975))
+
+
 def test_guesses_that_are_all_wrong_leave_room_for_right_ones():
     found = table(never_drawn(12, 8))
     room = 1 - 0.025 ** (1 / 12)
