@@ -135,10 +135,14 @@ class Finding:
     extra: Extra = field(default_factory=dict)
 
     @property
+    def copies(self) -> int:
+        """The number of planted texts with the canary's secret: its copies and its near copies."""
+        return self.repetitions + self.near
+
+    @property
     def tier(self) -> int | None:
-        """The canary's tier: its number of copies with near copies, or :data:`CONTEXT`; None if the model never read
-        it."""
-        return {"": self.repetitions + self.near, "context": CONTEXT}.get(self.reading)
+        """The canary's tier: :attr:`copies`, or :data:`CONTEXT`; None if the model never read it."""
+        return {"": self.copies, "context": CONTEXT}.get(self.reading)
 
     @property
     def exposure(self) -> float | None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from leakage_tasks.canaries.canary import AUXILIARY_KINDS, Canary
+from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
+from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, records_of, sha256_of, sidecar_path
 from leakage_tasks.canaries.verify import verify
 from leakage_tasks.core.errors import OptionError
@@ -21,9 +22,9 @@ State = Literal["proven", "claimed", "none"]
 class PlantingProof:
     """Evidence of planting: the name and hash of the data that prove it; both are None without proof.
 
-    ``shares`` maps a number of repetitions to the share of the data's characters that all copies of such canaries take;
-    it is empty if no record states it. The proof covers the copies in the data, not that a model was trained on the
-    data.
+    ``shares`` maps a number of copies to the share of the data's characters that all copies of such canaries take, near
+    copies included; it is empty if no record states it. The proof covers the copies in the data, not that a model was
+    trained on the data.
     """
 
     state: State
@@ -71,9 +72,12 @@ def _search(manifest: Path, canaries: Sequence[Canary], planted: Path) -> Planti
 
 
 def _shares(canaries: Sequence[Canary], record: Sidecar) -> dict[int, float]:
-    """Return the share of the data's text that copies of canaries take, by number of repetitions."""
+    """Return the share of the data's text that copies and near copies of canaries take, by their number per canary."""
+    near = near_counts(canaries)
+    copies = {canary.id: canary.repetitions + near[canary.id] for canary in canaries}
     lengths: Counter[int] = Counter()
     for canary in canaries:
-        if canary.kind not in ("natural", *AUXILIARY_KINDS):
-            lengths[canary.repetitions] += record.copies.get(canary.id, 0) * len(canary.text)
+        if canary.kind not in ("natural", "supporting"):
+            attacked = canary.supports or canary.id
+            lengths[copies[attacked]] += record.copies.get(canary.id, 0) * len(canary.text)
     return {times: length / record.characters for times, length in lengths.items() if length and record.characters}

@@ -83,7 +83,7 @@ def by_coins(findings: Sequence[Finding]) -> Guesses:
 
 
 def _most_copies(planted: Iterable[Finding]) -> int:
-    return max(1, max((one.repetitions + one.near + one.supporting for one in planted), default=1))
+    return max(1, max((one.copies + one.supporting for one in planted), default=1))
 
 
 def _is_uniform(finding: Finding) -> bool:

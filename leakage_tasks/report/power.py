@@ -10,6 +10,7 @@ from pathlib import Path
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries.canary import AUXILIARY_KINDS
 from leakage_tasks.canaries.manifest import read_manifest
+from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 from leakage_tasks.metrics.tiers import planted_words
@@ -91,10 +92,14 @@ def _reported(run: Run) -> int | None:
 
 
 def plan_of_manifest(path: Path) -> AuditPlan:
-    """Return the plan of a manifest without its supporting canaries. Raises ManifestError."""
-    attacked = [canary for canary in read_manifest(path) if canary.kind not in AUXILIARY_KINDS]
-    planted = [canary for canary in attacked if canary.planted]
-    copies = Counter(canary.repetitions for canary in planted if canary.kind != NATURAL)
+    """Return the plan of a manifest without its supporting canaries; near copies count as copies.
+
+    Raises ManifestError.
+    """
+    canaries = read_manifest(path)
+    attacked = [canary for canary in canaries if canary.kind not in AUXILIARY_KINDS]
+    planted, near = [canary for canary in attacked if canary.planted], near_counts(canaries)
+    copies = Counter(canary.repetitions + near[canary.id] for canary in planted if canary.kind != NATURAL)
     return AuditPlan(copies, len(attacked) - len(planted), len(planted) - copies.total())
 
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.near import near_counts, with_near_copies
+from leakage_tasks.canaries.proof import planting_of
 from leakage_tasks.core.errors import OptionError, SpaceError
+from leakage_tasks.report.power import plan_of_manifest
 from tests.conftest import Leakage
 
 TEMPLATE = "The secret number of {unique} in room {{7}} is {digits:4}, they say."
@@ -99,6 +101,21 @@ def test_planted_verified_and_rewritten(data: Path, tmp_path: Path, leakage: Lea
         assert lines.count(each.text) == each.repetitions
     secret = "".join(canaries()[1].secret)
     assert sum(f"{secret}," in line for line in lines) == 5
+
+
+def test_the_share_of_the_text_and_the_power_count_near_copies_as_copies(data: Path, tmp_path: Path) -> None:
+    manifest, output = tmp_path / "c.jsonl", tmp_path / "p.txt"
+    write_manifest(canaries(), manifest)
+    plant(manifest, data, output, near_copies=3)
+    rewritten, whole = read_manifest(manifest), len(output.read_text())
+    once, often = (
+        [each for each in rewritten if each.planted and (each.supports or each.id) in names]
+        for names in ({canaries()[0].id, canaries()[2].id}, {canaries()[1].id})
+    )
+    lengths = {1: sum(len(each.text) for each in once), 5: sum(len(each.text) for each in often)}
+    assert len(often) == 5
+    assert planting_of(manifest, rewritten).shares == pytest.approx({n: size / whole for n, size in lengths.items()})
+    assert plan_of_manifest(manifest).planted == {1: 2, 5: 1}
 
 
 def test_the_same_seed_plants_the_same_by_either_name_of_the_argument(data: Path, tmp_path: Path) -> None:

@@ -56,6 +56,13 @@ def test_natural_secrets_are_a_group_of_their_own(tmp_path: Path) -> None:
     assert groups[3:] == [(IN_ALL, 30), ("natural secrets", 1), ("controls", 10)]
 
 
+def test_near_copies_count_as_copies(tmp_path: Path) -> None:
+    canaries = [canary("often", rank=8, near=15), *usual_canaries(0.9)]
+    runs = [write_run(tmp_path / name, name, canaries) for name in ("one", "two")]
+    groups = {each.group: each.count for each in compared(*runs).changes if each.task == EXPOSURE}
+    assert (groups["planted once"], groups["planted 16 times"]) == (10, 11)
+
+
 def test_differences_are_those_of_each_canary_with_itself(before: Path, after: Path) -> None:
     def bits(leaking: float) -> dict[str, float]:
         return {found.canary: found.exposure or 0.0 for _, found, _ in usual_canaries(leaking) if found.planted}

@@ -44,7 +44,7 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
     natural: dict[bool, list[float]] = {True: [], False: []}
     for finding in findings:
         assert finding.exposure is not None, "findings of the exposure attack have a rank"
-        times = finding.repetitions + finding.near if finding.planted else 0
+        times = finding.copies if finding.planted else 0
         group = natural[finding.planted] if finding.kind == NATURAL else by_times.setdefault(times, [])
         group.append(finding.exposure)
         if finding.kind != NATURAL:

@@ -123,7 +123,7 @@ def epochs_of(sources: Sources) -> list[EpochExposure]:
         EpochExposure(
             epoch=epoch,
             canary=finding.canary,
-            repetitions=finding.repetitions,
+            repetitions=finding.copies,
             exposure=finding.exposure,
             log2_size=finding.log2_size,
             bound=finding.method == "lower_bound",
@@ -203,7 +203,7 @@ def _costs(finding: Finding, run: str) -> Costs:
         raise ResultsError(f"canary {finding.canary!r}: field 'costs': expected a list of numbers: run lm_eval again")
     return Costs(
         name=f"{run}: {finding.canary}" if run else finding.canary,
-        repetitions=finding.repetitions,
+        repetitions=finding.copies,
         costs=sorted(costs),
         secret_cost=secret_cost,
         exposure=finding.exposure,

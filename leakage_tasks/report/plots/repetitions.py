@@ -224,7 +224,7 @@ def _draw_extracted(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequen
 def _group(finding: Finding) -> int:
     if finding.kind == NATURAL:
         return NATURAL_SECRETS if finding.planted else NATURAL_CONTROLS
-    return finding.repetitions if finding.planted else 0
+    return finding.copies if finding.planted else 0
 
 
 def _jitter(number: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,14 @@ def test_repetitions_have_exposures_and_what_was_extracted(tmp_path):
         (each.canary, each.repetitions, True) for each in found
     ]
     assert run.extracted == {0: [False] * 3, 1: [False, False], 10: [True]}
+
+
+def test_near_copies_count_as_copies_in_every_plot(tmp_path):
+    near = [replace(finding("a", extra={"costs": [1.0]}), near=15)]
+    log(tmp_path / "a", {EXPOSURE: near, EXTRACTION: near})
+    (run,) = repetitions_of([tmp_path])
+    assert [point.repetitions for point in (*run.exposures, *epochs_of([tmp_path]), *costs_of([tmp_path]))] == [16] * 3
+    assert list(run.extracted) == [16]
 
 
 def test_a_finding_without_a_rank_is_no_point(tmp_path):
