@@ -15,7 +15,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.load.format import number, percent
-from leakage_tasks.report.load.run import Run
+from leakage_tasks.report.load.run import Run, TaskResult
 from leakage_tasks.stats import power
 from leakage_tasks.stats.membership import ONE_IN
 
@@ -79,8 +79,19 @@ def plan_of_run(run: Run) -> AuditPlan | None:
             # Earlier versions wrote copies of natural secrets, too.
             tiers = {} if result.tested.get("kinds") == [NATURAL] else copies
             planted = {int(times): int(count) for times, count in tiers.items()}
-            return AuditPlan(planted, controls, max(0, total - sum(planted.values())), _reported(run))
+            natural = max(0, total - sum(planted.values()))
+            return AuditPlan(_measured(planted, result), controls, natural, _reported(run))
     return None
+
+
+def _measured(planted: Mapping[int, int], result: TaskResult) -> dict[int, int]:
+    """Return the number of canaries with a value by number of copies, or ``planted`` if the results do not state it.
+
+    Training may have read some canaries as context only, or not at all, so that they are in no tier.
+    """
+    counts = {times: result.headline.get(f"n_x{times}") for times in planted}
+    stated = any(count is not None for count in counts.values())
+    return {times: int(counts[times] or 0) if stated else number for times, number in planted.items()}
 
 
 def _reported(run: Run) -> int | None:

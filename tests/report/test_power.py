@@ -87,6 +87,14 @@ def test_natural_secrets_of_a_manifest_and_a_run_are_not_planted(tmp_path: Path,
     assert out.count("  3 planted once: ") == out.count("  2 natural secrets: a mean exposure of ") == 2
 
 
+def test_a_run_shows_what_the_canaries_that_training_read_can_show(tmp_path: Path, ran: Ran) -> None:
+    tested = {"planted": 30, "controls": 0, "repetitions": {"1": 20, "4": 10}}
+    declared = {"canary_exposure": declaration("canary_exposure", tested=tested)}
+    out, _ = ran("power", write(tmp_path, results({"canary_exposure": {"n_x1": 12}}, declared=declared)))
+    assert "  12 planted once: " in out
+    assert "planted 4 times" not in out
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
