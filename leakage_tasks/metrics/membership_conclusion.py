@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from leakage_tasks.core.nouns import p_text
 from leakage_tasks.stats.multiple import holm
 from leakage_tasks.stats.power import ALPHA
 
@@ -42,7 +43,7 @@ def conclusion(values: Values) -> Conclusion:
         return Conclusion("inconclusive", "no blind baseline shows if the texts differ without the model")
     best = max(_baselines(values).items(), key=lambda item: item[1], default=("", values.get("blind_auc") or 0.5))
     named = f"the best blind baseline{best[0] and f', {best[0]},'} has AUC {best[1]:.2f}"
-    shown = f"AUC {area:.2f}, {named}, p = {p:.2g}"
+    shown = f"AUC {area:.2f}, {named}, p = {p_text(p)}"
     if p <= ALPHA:
         return Conclusion("above the best blind baseline", shown + _others(values) + _dataset(values))
     if (values.get("blind_p") or 0.0) <= ALPHA:
@@ -69,9 +70,9 @@ def _dataset_fault(values: Values) -> str:
     """Return the reason why dataset inference shows nothing; empty if its controls are as they should be."""
     blind, null = values.get("dataset_p_blind"), values.get("dataset_p_null")
     if blind is None or blind <= ALPHA:
-        return "no blind control" if blind is None else f"{TEXTS_DIFFER}, p = {blind:.2g}"
+        return "no blind control" if blind is None else f"{TEXTS_DIFFER}, p = {p_text(blind)}"
     if null is not None and null <= ALPHA:
-        return f"it separates halves of the non-members, p = {null:.2g}"
+        return f"it separates halves of the non-members, p = {p_text(null)}"
     return ""
 
 
@@ -80,7 +81,7 @@ def _dataset(values: Values) -> str:
     if p is None:
         return ""
     fault = _dataset_fault(values)
-    return f"; dataset inference: {f'inconclusive, {fault}' if fault else f'p = {p:.2g}'}"
+    return f"; dataset inference: {f'inconclusive, {fault}' if fault else f'p = {p_text(p, DATASET_LEVEL)}'}"
 
 
 def _baselines(values: Values) -> dict[str, float]:

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 from scipy import stats
 
-from leakage_tasks.core.nouns import counted
+from leakage_tasks.core.nouns import counted, p_text, percent
 from leakage_tasks.metrics.membership_conclusion import conclusion
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.stats.multiple import holm
@@ -131,7 +131,7 @@ def _against_controls(values: Mapping[str, float | None]) -> Verdict:
         many = f"{counted(documents, 'document')} and {counted(controls, 'control')}"
         few = f"{many} are too few to show p = {ALPHA:.2g}: add documents or controls"
         return Verdict("inconclusive", few if too_few else "the model reports no costs to compare with the controls'")
-    shown = f"in {100 * area:.0f} % of comparisons a document's suffixes cost less than a control's, p = {p:.2g}"
+    shown = f"in {100 * area:.0f} % of comparisons a document's suffixes cost less than a control's, p = {p_text(p)}"
     if p <= ALPHA:
         return Verdict("above the controls", shown)
     # Older results may lack the number of documents. An AUC of 1 that is not significant then shows that they are few.
@@ -160,13 +160,13 @@ def _on_written_texts(values: Mapping[str, float | None]) -> Verdict:
             return Verdict("inconclusive", "no controls show how much of the corpus any model writes")
         shown, level = "", ALPHA
     else:
-        shown = f"after empty, short and divergence prompts {_runs(share, controls)}, p = {p:.2g}"
+        shown = f"after empty, short and divergence prompts {_runs(share, controls)}, p = {p_text(p)}"
         if p <= ALPHA and share > controls:
             return Verdict("above the controls", shown)
         level = OTHERS
     corrected = holm([p for _, _, p in tendencies])
     above = [prompts for (prompts, _, _), p in zip(tendencies, corrected, strict=True) if p <= level]
-    tested = [f"after {prompts} prompts {runs}, p = {p:.2g}" for prompts, runs, p in tendencies]
+    tested = [f"after {prompts} prompts {runs}, p = {p_text(p)}" for prompts, runs, p in tendencies]
     if above:
         where = f"after {' and '.join(above)} prompts"
         return Verdict("above the controls", "; ".join([*tested, *([shown] if shown else [])]), where)
@@ -200,7 +200,7 @@ def _on_order(values: Mapping[str, float | None]) -> Verdict:
         return Verdict("inconclusive", "the results lack the share of shuffles that are less likely")
     if orders is not None and 1 / orders > ALPHA:
         return Verdict("inconclusive", f"{orders:.0f} orders cannot show p = {ALPHA:.2g}")
-    shown = f"the benchmark's canonical order is likelier than {100 * preferred:.0f} % of shuffles, p = {p:.2g}"
+    shown = f"the benchmark's canonical order is likelier than {100 * preferred:.0f} % of shuffles, p = {p_text(p)}"
     return Verdict("order known" if p <= ALPHA else "order not shown", shown)
 
 
@@ -212,13 +212,13 @@ def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
     headline, *others = tested_tiers
     above = _holm(others)
     if headline.p <= ALPHA:
-        shown = [f"{headline.shown} with probability {headline.p:.2g}", *map(_probability, above)]
+        shown = [f"{headline.shown} with probability {p_text(headline.p)}", *map(_probability, above)]
         return Verdict("above chance", "; ".join(shown))
     if above:
         least = max(above, key=lambda tier: tier.p)
         where = f"only if {_times([tier.copies for tier in above])}"
         return Verdict(
-            "above chance", f"{least.shown} with probability {least.p:.2g}; {_not_significant(headline)}", where
+            "above chance", f"{least.shown} with probability {p_text(least.p)}; {_not_significant(headline)}", where
         )
     if bounds:
         return Verdict("inconclusive", "the exposure of some canaries is only a lower bound")
@@ -237,7 +237,7 @@ def _not_significant(headline: _Tested) -> str:
 
 def _probability(tier: _Tested) -> str:
     secrets = f" for secrets {planted_words(tier.copies)}" if tier.copies else ""
-    return f"p = {tier.p:.2g}{secrets}"
+    return f"p = {p_text(tier.p)}{secrets}"
 
 
 def _times(copies: Sequence[int]) -> str:
@@ -294,10 +294,10 @@ def _on_identifiers(values: Mapping[str, float | None]) -> Verdict:
     assert p is not None
     if p <= ALPHA:
         shown = counted(number, "identifier")
-        return Verdict("above chance", f"chance alone exposes {shown} this much with probability {p:.2g}")
+        return Verdict("above chance", f"chance alone exposes {shown} this much with probability {p_text(p)}")
     if (values.get("share_with_interval") or 0.0) < 1:
         return Verdict("inconclusive", "the exposure of some canaries is only a lower bound")
-    return Verdict("not above chance", f"p = {p:.2g}")
+    return Verdict("not above chance", f"p = {p_text(p)}")
 
 
 def _exposed(copies: int, number: int, mean: float) -> _Tested:
@@ -310,7 +310,7 @@ def _extracted(copies: int, number: int, rate: float, chance: float) -> _Tested:
     hits = round(rate * number)
     p = float(stats.binom.sf(hits - 1, number, chance))
     missed = rate_shown(least_hits(number, chance), number)
-    words = "" if missed is None else f"an extraction rate below {100 * missed:.2g} %"
+    words = "" if missed is None else f"an extraction rate below {percent(missed)}"
     return _Tested(copies, number, f"random guesses extract {hits} of {number}{_planted(copies)}", p, words)
 
 

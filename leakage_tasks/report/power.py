@@ -12,9 +12,10 @@ from leakage_tasks.canaries.canary import AUXILIARY_KINDS
 from leakage_tasks.canaries.manifest import read_manifest
 from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.nouns import percent
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.report.load.format import number, percent
+from leakage_tasks.report.load.format import number
 from leakage_tasks.report.load.run import Run, TaskResult
 from leakage_tasks.stats import power
 from leakage_tasks.stats.membership import ONE_IN

@@ -60,6 +60,15 @@ def test_what_is_not_says_what_would_have_been_missed() -> None:
     assert verdict(EXTRACTED).words == "not above chance: p = 1; not detectable: an extraction rate below 4.9 %"
 
 
+def test_what_is_just_not_significant_does_not_have_the_p_value_of_the_level() -> None:
+    mean = stats.gamma.isf(0.0502, 32) / 32 / math.log(2)
+    assert verdict(EXPOSED, exposure=mean).words.startswith("not above chance: p = 0.0502; ")
+
+
+def test_a_detectable_rate_is_rounded_as_in_the_other_reports() -> None:
+    assert verdict(EXTRACTED, n_planted=10.0).because.endswith("an extraction rate below 14.9 %")
+
+
 def test_a_guess_of_few_values_may_be_luck() -> None:
     tested = {**TESTED, "log2_size": [3.32, 3.32]}
     assert verdict(EXTRACTED, tested, extracted=4 / 32).short == "not above chance"

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.attacks.registry import Attack
+from leakage_tasks.core.nouns import percent
 from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Column
 from leakage_tasks.report.load.figures import Figure, counted_words, learnt_from
-from leakage_tasks.report.load.format import learnt_words, number, percent
+from leakage_tasks.report.load.format import learnt_words, number
 from leakage_tasks.report.load.run import Run, TaskResult
 from leakage_tasks.report.load.validate import is_finite
 from leakage_tasks.targets.protocols import ProposesValues, RelaxesTokens, ScoresLabels

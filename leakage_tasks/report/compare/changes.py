@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.nouns import p_text
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.report.compare.documents import (
     ALL_TEXTS,
@@ -178,10 +179,10 @@ def verdicts(changes: Sequence[Change]) -> Iterator[str]:
                 if difference.min_detectable is None
                 else f"; smallest detectable change {number(difference.min_detectable)}"
             )
-            words = f"no change shown (p = {difference.p:.2g}{missed})"
+            words = f"no change shown (p = {p_text(difference.p)}{missed})"
         else:
             direction = "less" if difference.value < 0 else "more"
-            words = f"{direction} than before, by {number(abs(difference.value))} (p = {difference.p:.2g})"
+            words = f"{direction} than before, by {number(abs(difference.value))} (p = {p_text(difference.p)})"
             words += _CAUSES.get(change.group, "")
         if change.bounds:
             words += f"; {change.bounds} of {change.count} exposures are bounds or extrapolated: raise budget="
@@ -217,7 +218,7 @@ def _row(change: Change) -> tuple[str, ...]:
         number(change.after),
         _signed(difference.value),
         interval,
-        f"{difference.p:.2g}",
+        p_text(difference.p),
         number(difference.min_detectable),
     )
 

@@ -29,11 +29,6 @@ def number(value: float | None) -> str:
     return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def percent(share: float) -> str:
-    """Format a share in percent with two significant digits, three from 10 %."""
-    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
-
-
 def interval(figure: Figure | AuditFigure, shown: Callable[[float | None], str] = number) -> str:
     """Format an interval as ``[low, high]`` with the ends as ``shown``, or as an empty text if there is none."""
     if figure.low is None or figure.high is None:

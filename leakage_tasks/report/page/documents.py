@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from leakage_tasks.core.nouns import percent
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.report.load.documents import (
     DocumentRun,
@@ -14,7 +15,7 @@ from leakage_tasks.report.load.documents import (
     near_share,
 )
 from leakage_tasks.report.load.figures import Figure
-from leakage_tasks.report.load.format import NOTHING, interval, number, percent
+from leakage_tasks.report.load.format import NOTHING, interval, number
 from leakage_tasks.report.page.document import render
 from leakage_tasks.report.page.spreads import Table
 from leakage_tasks.report.plots.documents import MOST, draw_documents

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.nouns import p_text
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.aggregates import check_wrong
 from leakage_tasks.pairs import Pair
@@ -114,7 +115,7 @@ def _cells(result: ScoredGuesses) -> Iterator[str]:
     else:
         yield f"{result.more_than_first.value:+.3f}"
         yield _interval(result.more_than_first.low, result.more_than_first.high, "+.3f")
-        yield f"{result.more_than_first.p:.2g}"
+        yield p_text(result.more_than_first.p)
 
 
 def _interval(low: float | None, high: float | None, form: str = ".3f") -> str:
