@@ -23,6 +23,8 @@ ENUMERATED = 16
 """Maximum number of non-zero differences for which all sign patterns are enumerated. With more, ``FLIPS`` patterns are
 drawn."""
 FLIPS = 100_000
+_CELLS = 1 << 21
+"""Maximum number of signs in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,13 @@ def sign_flip(changes: NDArray[np.float64]) -> float:
     if len(sizes) <= ENUMERATED:
         signs = np.array(list(itertools.product((-1, 1), repeat=len(sizes))))
         return float((np.abs(signs @ sizes) >= reached).mean())
-    stream = np.random.default_rng(0)
-    signs = stream.integers(2, size=(FLIPS, len(sizes)), dtype=np.int8) * 2 - 1
-    return float((1 + (np.abs(signs @ sizes) >= reached).sum()) / (1 + FLIPS))
+    stream, count = np.random.default_rng(0), 0
+    # A part is a multiple of 8 patterns, so that the number of parts does not change the patterns.
+    part = 8 * max(1, _CELLS // len(sizes) // 8)
+    for done in range(0, FLIPS, part):
+        signs = stream.integers(2, size=(min(part, FLIPS - done), len(sizes)), dtype=np.int8) * 2 - 1
+        count += int((np.abs(signs @ sizes) >= reached).sum())
+    return (1 + count) / (1 + FLIPS)
 
 
 def rate_difference(before: Sequence[bool], after: Sequence[bool]) -> Difference:

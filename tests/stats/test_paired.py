@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -109,3 +110,15 @@ def test_the_rate_that_would_have_been_missed_takes_six_that_change() -> None:
 def test_nothing_to_compare_is_an_error(compare) -> None:
     with pytest.raises(ValueError, match="no pairs"):
         compare([], [])
+
+
+def test_the_memory_of_a_test_does_not_grow_with_the_number_of_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = np.random.default_rng(0).normal(0.1, 1, 300)
+    whole = sign_flip(changes)
+    monkeypatch.setattr("leakage_tasks.stats.paired._CELLS", 300 * 5000)
+    assert sign_flip(changes) == whole
+    tracemalloc.start()
+    sign_flip(changes)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 40_000_000
