@@ -30,27 +30,45 @@ class ControlExposure(NamedTuple):
 def chance_of_exposure_as_high(values: list[ControlExposure]) -> float:
     """Return the probability that secrets no model saw have at least this mean exposure in bits.
 
-    Each exposure is −log2 of a uniform share, or less for small spaces (The Secret Sharer, Definition 4), so the sum in
-    nats is at most a Gamma variable with shape n for n controls. If only bands of ranks are known, 20,000 draws of
-    bands are used instead.
+    Each exposure is −log2 of a uniform share (The Secret Sharer, Definition 4), so the sum in nats is at most a Gamma
+    variable with shape n for n controls. If some spaces are so small that it is much less, or if only bands of ranks
+    are known, 20,000 draws of ranks or bands are used instead.
     """
     total = sum(value.exposure for value in values)
-    if any(value.banded for value in values):
+    if any(value.banded or value.log2_size < SMALL for value in values):
         return float((1 + (_drawn_totals(values) >= total - 1e-9).sum()) / (1 + DRAWN))
     return float(stats.gamma.sf(math.log(2) * total, len(values)))
+
+
+def chance_of_mean_exposure(bits: float, number: int, largest: float) -> float:
+    """Return the probability that ``number`` secrets no model saw have at least this mean exposure in bits.
+
+    ``largest`` is log2|R| of their largest space, in which exposures are largest; it may be too large by rounding.
+    """
+    if largest >= SMALL:
+        return float(stats.gamma.sf(math.log(2) * bits * number, number))
+    shares, exposures = zip(*_rank_chances(largest), strict=True)
+    drawn = np.random.default_rng(0).multinomial(number, shares, size=DRAWN) @ np.array(exposures)
+    return float((1 + (drawn >= bits * number - 1e-9).sum()) / (1 + DRAWN))
 
 
 def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
     """Return the summed exposure of simulated secrets that no model saw, for each of 20,000 draws."""
     stream = np.random.default_rng(0)
     drawn = np.zeros(DRAWN)
-    exact = sum(not value.banded for value in values)
-    if exact:
-        drawn += stream.gamma(exact, 1 / math.log(2), size=DRAWN)
-    for log2_size, number in sorted(Counter(value.log2_size for value in values if value.banded).items()):
-        shares, exposures = zip(*band_chances(log2_size), strict=True)
+    listed = [value for value in values if value.banded or value.log2_size < SMALL]
+    if len(listed) < len(values):
+        drawn += stream.gamma(len(values) - len(listed), 1 / math.log(2), size=DRAWN)
+    for (banded, log2_size), number in sorted(Counter((value.banded, value.log2_size) for value in listed).items()):
+        shares, exposures = zip(*(band_chances if banded else _rank_chances)(log2_size), strict=True)
         drawn += stream.multinomial(number, np.array(shares) / sum(shares), size=DRAWN) @ np.array(exposures)
     return drawn
+
+
+def _rank_chances(log2_size: float) -> list[tuple[float, float]]:
+    """Return the share and the exposure in bits of each rank of a small space."""
+    size = round(2.0**log2_size)
+    return [(1 / size, log2_size - math.log2(rank)) for rank in range(1, size + 1)]
 
 
 @of_defined

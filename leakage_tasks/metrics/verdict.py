@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 from scipy import stats
 
 from leakage_tasks.core.nouns import counted, p_text, percent
+from leakage_tasks.metrics.control_chance import chance_of_mean_exposure
 from leakage_tasks.metrics.membership_conclusion import conclusion
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.stats.multiple import holm
@@ -40,6 +41,8 @@ Short = Literal[
 ]
 _COPIES, _MOST = re.compile(r"[1-9][0-9]{0,8}"), 1e9
 """Pattern of a number of copies in results, and the maximum number of canaries."""
+_ROUNDED = 0.005
+"""Largest difference of a stated log2|R| from the true value."""
 FAULT = 0.01
 """Probability below which controls indicate a fault."""
 OTHERS = 0.01
@@ -112,7 +115,9 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     if figure == "extracted" and not all(0 <= rate <= 1 for _, _, rate in tiers):
         return Verdict("inconclusive", "the extraction rate in the results is not between 0 and 1")
     tested_tiers = [
-        _exposed(copies, number, value) if figure == "exposure" else _extracted(copies, number, value, chance or 0.0)
+        _exposed(copies, number, value, _largest(tested))
+        if figure == "exposure"
+        else _extracted(copies, number, value, chance or 0.0)
         for copies, number, value in tiers
     ]
     pooled = values.get("share_with_interval")
@@ -300,10 +305,13 @@ def _on_identifiers(values: Mapping[str, float | None]) -> Verdict:
     return Verdict("not above chance", f"p = {p_text(p)}")
 
 
-def _exposed(copies: int, number: int, mean: float) -> _Tested:
-    p = float(stats.gamma.sf(math.log(2) * mean * number, number))
-    shown = f"chance alone exposes {counted(number, 'secret')}{_planted(copies)} this much"
-    return _Tested(copies, number, shown, p, f"a mean exposure below {least_exposure(number):.2f} bits")
+def _exposed(copies: int, number: int, mean: float, largest: float) -> _Tested:
+    p = chance_of_mean_exposure(mean, number, largest)
+    shown, missed = (
+        f"chance alone exposes {counted(number, 'secret')}{_planted(copies)} this much",
+        least_exposure(number),
+    )
+    return _Tested(copies, number, shown, p, f"a mean exposure below {missed:.2f} bits" if missed <= largest else "")
 
 
 def _extracted(copies: int, number: int, rate: float, chance: float) -> _Tested:
@@ -318,14 +326,22 @@ def _planted(copies: int) -> str:
     return f" {planted_words(copies)}" if copies else ""
 
 
+def _sizes(tested: Mapping[str, Any]) -> list[float]:
+    """Return the stated log2|R| of the smallest and the largest space, rounded to two digits; [] for other values."""
+    sizes = tested.get("log2_size")
+    listed = sizes if isinstance(sizes, list | tuple) else []
+    return [size for size in listed if isinstance(size, int | float) and size >= 0]
+
+
 def _chance(tested: Mapping[str, Any]) -> float | None:
     """Return the probability that a random guess is right, in the smallest space."""
-    sizes = tested.get("log2_size")
-    if not isinstance(sizes, list | tuple) or not sizes:
-        return None
-    least = min((size for size in sizes if isinstance(size, int | float) and size >= 0), default=None)
-    # They are rounded to two digits.
-    return None if least is None else min(1.0, 2.0 ** (0.005 - least))
+    least = min(_sizes(tested), default=None)
+    return None if least is None else min(1.0, 2.0 ** (_ROUNDED - least))
+
+
+def _largest(tested: Mapping[str, Any]) -> float:
+    """Return log2|R| of the largest space; infinity if it is not stated."""
+    return max((size + _ROUNDED for size in _sizes(tested)), default=math.inf)
 
 
 def _number(value: float | None) -> int:

@@ -84,6 +84,12 @@ def test_a_mean_without_limits_has_no_interval_from_equal_values():
     assert (found["exposure_added"], found["exposure_added_ci_low"], found["exposure_added_ci_high"]) == (3, None, None)
 
 
+def test_controls_of_small_spaces_that_are_all_known_are_not_at_chance():
+    controls = [replace(canary(f"c{index}", 1, planted=False), log2_size=1.0) for index in range(8)]
+    found = score(CANARY_EXPOSURE, answered(controls))["none"]
+    assert found["control_p"] == pytest.approx(2**-8, rel=0.3)
+
+
 def test_the_guess_decides_what_is_extracted():
     guess = (Guess(("1",), "pin 1", 2.0),)
     right = canary("a", None, guesses=guess, correct=(True,), place=1)

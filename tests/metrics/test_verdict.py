@@ -65,6 +65,20 @@ def test_what_is_just_not_significant_does_not_have_the_p_value_of_the_level() -
     assert verdict(EXPOSED, exposure=mean).words.startswith("not above chance: p = 0.0502; ")
 
 
+@pytest.mark.parametrize(("size", "number"), [(2, 6), (10, 3)])
+def test_secrets_of_small_spaces_have_the_chance_of_their_ranks(size: int, number: int) -> None:
+    found = verdict(EXPOSED, {"log2_size": [round(math.log2(size), 2)] * 2}, exposure=math.log2(size), n_planted=number)
+    shown = re.search("probability ([0-9.]+)$", found.because)
+    assert found.short == "above chance"
+    assert shown
+    assert float(shown[1]) == pytest.approx(size**-number, rel=0.3)
+
+
+def test_an_exposure_above_the_largest_possible_one_is_not_called_undetectable() -> None:
+    assert verdict(EXPOSED, {"log2_size": [2.0, 2.0]}, exposure=0.7).words.startswith("not above chance: p = 0.")
+    assert "not detectable" not in verdict(EXPOSED, {"log2_size": [2.0, 2.0]}, exposure=0.7).words
+
+
 def test_a_detectable_rate_is_rounded_as_in_the_other_reports() -> None:
     assert verdict(EXTRACTED, n_planted=10.0).because.endswith("an extraction rate below 14.9 %")
 
