@@ -113,6 +113,13 @@ class ForwardPassError(ReadingError):
         )
 
 
+class ServerError(LeakageError):
+    """Error for a server that cannot be reached or that answers a request with an error.
+
+    It is no TargetError: another attempt may succeed, so no task may be null because of it.
+    """
+
+
 class MissingEmbeddingError(ReadingError):
     """Error for a token of the tokenizer that has no embedding in the model."""
 

@@ -335,6 +335,16 @@ def test_a_model_of_text_needs_a_name(manifest, tmp_path, attacked):
         assert [len(each) for each in attacked] == [new]
 
 
+def test_a_named_model_may_be_served_at_another_address(manifest, tmp_path, attacked):
+    given = {"canaries": str(manifest), "resume": str(tmp_path / "kept"), "model_id": "one"}
+    for address, new in (("http://a:8000/v1/completions", 5), ("http://b:9000/v1/completions", 0)):
+        attacked.clear()
+        lm = TextOnly(model())
+        lm.base_url = address
+        evaluate(lm, ["canary_exposure"], given)
+        assert [len(each) for each in attacked] == [new]
+
+
 def test_a_class_of_its_own_needs_a_name_too(manifest, tmp_path):
     class Steered(HFLM):
         pass

@@ -1,4 +1,4 @@
-"""Errors raised by a harness model: faults in its forward pass, and models without log-likelihoods."""
+"""Errors raised by a harness model: faults in its forward pass or its server, and models without log-likelihoods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from torch.nn.modules import module
 
-from leakage_tasks.core.errors import ForwardPassError, LeakageError, ReadingError
+from leakage_tasks.core.errors import ForwardPassError, LeakageError, ReadingError, ServerError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.harness.api import CachingLM
 from leakage_tasks.targets.memory import out_of_memory
@@ -18,6 +18,8 @@ COMPUTES_ITSELF = frozenset({"HFLM", "VLLM", "SGLangLM"})
 """Model classes that compute log-likelihoods in this process; their errors never mean a missing feature."""
 NOT_IN_THE_ANSWER = (AssertionError, ValueError, KeyError, TypeError)
 """Errors of models if a server's answer holds no log-probabilities, or if the server's API does not support them."""
+CLIENTS = frozenset({"aiohttp", "httpx", "openai", "requests", "urllib3"})
+"""Packages that send requests to servers; by name, since importing a package that is not installed fails."""
 
 
 def class_names(lm: Any) -> tuple[str, ...]:
@@ -51,14 +53,28 @@ def gives_no_likelihoods(lm: Any, error: Exception) -> bool:
     return missing and not COMPUTES_ITSELF.intersection(class_names(lm))
 
 
+def from_server(error: BaseException) -> bool:
+    """Return True if an error states that a server cannot be reached or refused a request."""
+    return type(error).__module__.partition(".")[0] in CLIENTS
+
+
 @contextmanager
 def forward_faults(lm: Any) -> Iterator[None]:
-    """Raise ForwardPassError for an error that leaves the model's forward pass, unless memory ran out."""
+    """Raise ForwardPassError for an error that leaves the model's forward pass, unless memory ran out.
+
+    Raises ServerError for an error of the client that sends a model's requests to a server.
+    """
     try:
         yield
     except LeakageError:
         raise
     except Exception as error:
+        if from_server(error):
+            raise ServerError(
+                f"the server of {class_names(lm)[0]} failed ({type(error).__name__}: {first_line(error)}): check "
+                "base_url in --model_args and the server's log, and repeat the command; max_retries=N allows more "
+                "attempts, and --metadata resume=DIR keeps findings"
+            ) from error
         if not in_forward_pass(error) or out_of_memory(error):
             raise
         raise ForwardPassError.of(_name(lm), type(error).__name__, first_line(error)) from error

@@ -60,7 +60,7 @@ def model_fingerprint(lm: LM, model_id: str | None) -> dict[str, Any]:
     return {
         "kind": kind,
         "model_id": model_id,
-        "named": None if weights else [str(getattr(lm, name, None)) for name in ("model", "base_url", "revision")],
+        "named": None if weights else [str(getattr(lm, name, None)) for name in ("model", "revision")],
         "weights": weights,
         "tokenizer": _of_tokenizer(getattr(lm, "tokenizer", None)),
         "settings": {name: str(_setting(lm, name)) for name in SETTINGS},

@@ -14,7 +14,7 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, make_canaries
-from leakage_tasks.core.errors import ForwardPassError, TargetError
+from leakage_tasks.core.errors import ForwardPassError, ServerError, TargetError
 from leakage_tasks.targets.harness.faults import private_forward_faults
 from leakage_tasks.targets.harness.target import HarnessTarget, as_target
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -135,5 +135,15 @@ def test_a_server_that_cannot_be_reached_is_no_server_without_probabilities(monk
     def unreachable(messages: Any, **how: Any) -> Any:
         raise requests.exceptions.InvalidURL("no host in it")
 
-    with pytest.raises(requests.exceptions.InvalidURL):
+    with pytest.raises(ServerError, match="server of LocalCompletionsAPI failed .InvalidURL: no host in it.: check"):
         HarnessTarget(server(unreachable, monkeypatch)).log_perplexity(["pin"])
+
+
+def test_a_server_that_refuses_concurrent_requests_is_said_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aiohttp import ClientPayloadError
+
+    def refused(messages: Any, **how: Any) -> Any:
+        raise ClientPayloadError("rate limit")
+
+    with pytest.raises(ServerError, match="ClientPayloadError: rate limit"):
+        HarnessTarget(server(refused, monkeypatch)).complete("pin", 2)
