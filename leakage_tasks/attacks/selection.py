@@ -26,6 +26,7 @@ from leakage_tasks.core.former_names import current_attack, current_option
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.noise import recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext, serves
+from leakage_tasks.targets.seq2seq.canary_source import source_space
 
 MOST_BITS = 400
 AUTO_CONTEXT = Context()
@@ -136,11 +137,7 @@ def _view_of(target: Any, canary: Canary, context: Context) -> Any:
             if not context.is_auto:
                 return target.in_context(context, canary.attack_space)
             return target.tagged(canary) if serves(target, ReadsTags) else target
-    if canary.source is None:
-        raise TargetError(
-            f"canary {canary.id!r} has no source sentence, which this model must read first: make canaries with "
-            "'leakage canaries --source …' and plant them with --source-column"
-        )
+    source_space(canary)
     with NamingCanary(canary):
         return target.given(canary)
 

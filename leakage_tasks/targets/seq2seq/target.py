@@ -24,6 +24,7 @@ from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.noise import Noise
 from leakage_tasks.targets.pass_rows import rows_at_once
 from leakage_tasks.targets.rounding import SENTENCES, measure, text_rows
+from leakage_tasks.targets.seq2seq.canary_source import source_space
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence
@@ -40,10 +41,9 @@ def source_by_text(canary: Canary) -> Source:
     """Return a function that gives the source sentence of each filled text of a canary.
 
     If the source also contains the secret, the text is parsed to find its filling; the function raises TargetError for
-    a text with several possible fillings.
+    a text with several possible fillings. Also raises TargetError for a canary without a source sentence.
     """
-    source = canary.source_space
-    assert source is not None
+    source = source_space(canary)
     if not source.slots:
         fixed = source.fill(())
         return lambda text: fixed

@@ -21,6 +21,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.harness.generation import request
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.targets import PredictsNextToken, ReadsSource, ScoresSequences, Seq2SeqTarget
+from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import HarnessSeq2Seq, as_target
 from tests.oracles import ALPHABET, of_equal_length
 
@@ -185,6 +186,11 @@ def test_words_of_several_lengths_are_read_back_into_their_filling() -> None:
     canary = Canary("c", "pin {number_words:2}", ("six", "one"), source="so {number_words:2}")
     (found,) = run_attack("rank-sample", Seq2SeqTarget(tiny("marian"), ending()), [canary])
     assert found.rank == brute("marian", canary)[0]
+
+
+def test_a_canary_without_a_source_is_refused_before_the_first_attack() -> None:
+    with pytest.raises(TargetError, match="canary 'bare' has no source sentence, .*leakage canaries --source"):
+        prove(as_target(hf("t5")), [Canary("bare", "pin {digits:2}.", ("4", "7"))])
 
 
 def test_a_text_that_two_fillings_spell_has_no_source() -> None:
