@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json, read_text
 
 Labels = str | Path | Sequence[str] | Mapping[str, Any]
-"""Names of the classes: a JSON file, or its parsed content."""
+"""Names of the classes: a JSON file, its parsed content, or names separated by colons."""
 
 SHOWN = 8
 """Maximum number of names in a message."""
@@ -81,13 +82,13 @@ def _single(names: Sequence[str]) -> dict[str, int]:
 
 
 def read_labels(labels: Labels, number: int) -> list[str]:
-    """Return the names of a model's ``number`` classes in order, from a JSON file or its parsed content.
+    """Return the names of a model's ``number`` classes in order.
 
-    The content is a list of names, an object from class index to name, or an object from name to class index. Raises
-    OptionError.
+    A text is the name of a JSON file or, if there is no such file, names separated by colons. The content of the file
+    is a list of names, an object from class index to name, or an object from name to class index. Raises OptionError.
     """
     where = f"labels={labels}" if isinstance(labels, str | Path) else "labels"
-    content = _json(Path(labels)) if isinstance(labels, str | Path) else labels
+    content = _content(labels) if isinstance(labels, str | Path) else labels
     names = _in_order(content, where) if isinstance(content, Mapping) else content
     if not isinstance(names, Sequence) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise OptionError(
@@ -100,6 +101,13 @@ def read_labels(labels: Labels, number: int) -> list[str]:
     if twice is not None:
         raise OptionError(f"{where}: the name {twice!r} is empty or repeated: give each class a different name")
     return list(names)
+
+
+def _content(labels: str | Path) -> Any:
+    # Path.exists raises an error for a text that is too long for a file name.
+    if ":" in str(labels) and not os.path.exists(labels):
+        return str(labels).split(":")
+    return _json(Path(labels))
 
 
 def _json(path: Path) -> Any:

@@ -12,6 +12,11 @@ def test_numbers_as_names_are_told_by_the_side_that_holds_text() -> None:
     assert read_labels({"5": 0, "4": 1}, 2) == ["5", "4"]
 
 
+def test_a_text_that_is_no_file_is_names_separated_by_colons() -> None:
+    names = [f"class {number}" for number in range(100)]
+    assert read_labels(":".join(names), len(names)) == names
+
+
 @pytest.mark.parametrize(
     ("labels", "continuation", "place"),
     [
