@@ -366,6 +366,7 @@ def test_half_a_head_is_refused(bert: Path, tmp_path: Path) -> None:
 def test_other_heads_are_refused(tmp_path: Path) -> None:
     one = {"id2label": {0: "score"}, "label2id": {"score": 0}}
     refused(build("bert", tmp_path / "one", **one), "single output, a regression head")
+    refused(build("bert", tmp_path / "numbers", problem_type="regression"), r"numbers, not classes \(regression\)")
     several = {"problem_type": "multi_label_classification"}
     refused(build("bert", tmp_path / "several", **several), "multi-label")
 

@@ -138,9 +138,12 @@ def _reading(model: Any, ids: Tensor, embedded: Tensor) -> RemovableHandle:
 
 def _check_labels(labels: Sequence[str], config: Any) -> None:
     """Raise TargetError unless ``labels`` name the classes of a single-label classifier."""
+    problem = getattr(config, "problem_type", None)
     if config.num_labels < 2:
         raise TargetError("the model has a single output, a regression head: use a classifier with two labels or more")
-    if getattr(config, "problem_type", None) == "multi_label_classification":
+    if problem == "regression":
+        raise TargetError("the model's outputs are numbers, not classes (regression): use one with one label per text")
+    if problem == "multi_label_classification":
         raise TargetError(
             "the model gives each label an independent probability (multi-label): use one with one label per text"
         )
