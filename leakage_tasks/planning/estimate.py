@@ -98,8 +98,9 @@ def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
     rows = _estimate([kind.groups["rows"] for kind in kinds])
     passes = [kind.groups["passes"] for kind in kinds]
     seen = [depth for group in passes for depth in (*group.sampled, *group.unfinished)]
-    most = max([*seen, *(kind.limits.passes for kind in kinds)])
-    depths = CostEstimate(max(seen, default=most), max(seen, default=1.0), most, most)
+    worst = max([*seen, *(kind.limits.passes for kind in kinds)])
+    most = max([*seen, *(kind.limits.passes for kind in kinds if kind.piloted < kind.canaries or kind.unfinished)])
+    depths = CostEstimate(max(seen, default=most), max(seen, default=1.0), most, worst)
     at_once = min(kind.pace.at_once for kind in kinds)
     ends = {}
     for end, number in dataclasses.asdict(rows).items():

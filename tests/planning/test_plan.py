@@ -203,6 +203,13 @@ def test_merged_searches_share_their_passes() -> None:
     assert estimate_of([made_up(True)], "rows").likely == 200
 
 
+def test_if_all_canaries_were_piloted_no_search_is_longer_than_the_longest_seen() -> None:
+    limits = dataclasses.replace(made_up(True).limits, passes=1000)
+    whole = dataclasses.replace(made_up(True), piloted=10, limits=limits)
+    assert whole.estimate("passes").high == pytest.approx(1.5 * 10)
+    assert dataclasses.replace(whole, piloted=9).estimate("passes").high == pytest.approx(1.5 * 1000)
+
+
 @pytest.mark.slow
 def test_searches_after_different_sources_are_planned_as_they_run(tmp_path: Path) -> None:
     made = make_canaries("pin {digits:4}.", 12, controls=0, seed=3, id_prefix="p")

@@ -63,8 +63,15 @@ def rows_of(batch: Mapping[str, Any], encodes: bool) -> Iterator[BatchRow]:
             f"preflight: labels of shape {list(labels.shape)} for tokens of shape {list(tokens.shape)} are not a "
             "language model's: only trainers of language models are supported"
         )
+    counted = labels != IGNORED
+    if 2 * np.count_nonzero((labels != tokens) & counted) > np.count_nonzero(counted):
+        raise OptionError(
+            "preflight: most labels differ from the tokens at their positions, as in the training of masked language "
+            "models: only trainers of causal and sequence-to-sequence language models are supported: check the planted "
+            "data with leakage verify instead"
+        )
     for at in range(len(tokens)):
-        yield _row(tokens, labels != IGNORED, read, at)
+        yield _row(tokens, counted, read, at)
 
 
 def _row(tokens: np.ndarray, counted: np.ndarray, read: np.ndarray, at: int, pair: Side = "") -> BatchRow:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.training.preflight.rows import Detokenizer, rows_of
 from tests.oracles import letters, merging
 
@@ -52,3 +54,9 @@ def test_the_second_half_of_a_preference_batch_is_rejected():
         ("chosen", [False, True]),
         ("rejected", [False, True]),
     ]
+
+
+def test_a_batch_with_masked_tokens_is_refused() -> None:
+    batch = {"input_ids": torch.tensor([[2, 4, 6, 4, 3]]), "labels": torch.tensor([[-100, 5, -100, 7, -100]])}
+    with pytest.raises(OptionError, match="masked language models: only trainers of causal .* leakage verify instead"):
+        list(rows_of(batch, encodes=False))
