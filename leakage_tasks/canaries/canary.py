@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -255,6 +255,11 @@ def _is_unicode(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def attacked(canaries: Iterable[Canary]) -> list[Canary]:
+    """Return the canaries that an audit attacks: all but the canaries that support another one."""
+    return [canary for canary in canaries if canary.kind not in AUXILIARY_KINDS]
 
 
 def attacker_view(canary: Canary, known: Known) -> Canary:

@@ -173,6 +173,12 @@ def _check_repeats(first: str, second: str) -> None:
     )
 
 
+def chat_in(task_settings: Mapping[str, Any]) -> Chat | None:
+    """Return the chat in a task's settings for the model; None without a chat."""
+    chat = task_settings.get("chat")
+    return None if chat is None else Chat(**chat)
+
+
 def protocol_of(chat: Chat | None) -> dict[str, str]:
     """Return the chat settings that two runs must share for comparable results; empty without a chat."""
     if chat is None:

@@ -16,7 +16,7 @@ from leakage_tasks.canaries.families import FamilyRequest, family_canaries
 from leakage_tasks.canaries.generate import check_counts, make_canaries, nonce_of
 from leakage_tasks.canaries.generation_modes import CanaryOptions, check_options, with_profile
 from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
-from leakage_tasks.canaries.option_texts import items, numbers, supporting_of
+from leakage_tasks.canaries.option_texts import items, numbers, supporting_number, supporting_of
 from leakage_tasks.canaries.presets.registry import PRESETS, Preset, PresetRequest
 from leakage_tasks.canaries.profiles import PROFILES, ROUTINE, has_headline
 from leakage_tasks.canaries.sizes import least_count, small_groups
@@ -114,8 +114,7 @@ def _columns(request: CanaryOptions) -> Columns:
 def _make_from_template(request: CanaryOptions, classes: list[str], shared: dict[str, Any]) -> list[Canary]:
     template = request.template or ""
     others = [name for name in classes if name != shared["label"]]
-    wanted = supporting_of(request.supporting or "none")
-    supporting = {"all": max(1, len(others)), "one": 1, "none": 0}[wanted] if isinstance(wanted, str) else wanted
+    supporting = supporting_number(supporting_of(request.supporting or "none"), len(others)) or 0
     named = request.supporting_labels is not None
     tags = items(request.tags)
     canaries = make_canaries(

@@ -89,7 +89,7 @@ def _of_fields(values: Mapping[str, Any]) -> Context:
 
 def _text(written: str) -> str:
     check_characters("--metadata context", written)
-    text = re.sub(r"\\([ntr\\])", lambda match: _ESCAPED[match.group(1)], written)
+    text = unescaped(written)
     if slots := slot_names(text):
         raise OptionError(
             f"--metadata context={written!r} has a slot, {{{slots[0]}}}: secrets belong to the canaries; write "
@@ -101,6 +101,11 @@ def _text(written: str) -> str:
         raise OptionError(
             f"--metadata context={written!r} has a single brace: write {{{{ and }}}} for braces"
         ) from None
+
+
+def unescaped(text: str) -> str:
+    r"""Return a text with ``\n``, ``\t``, ``\r`` and ``\\`` replaced by the characters that they represent."""
+    return re.sub(r"\\([ntr\\])", lambda match: _ESCAPED[match.group(1)], text)
 
 
 def _as_option(text: str) -> str:

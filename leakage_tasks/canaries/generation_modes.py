@@ -93,7 +93,7 @@ def with_profile(request: CanaryOptions) -> CanaryOptions:
 
 def check_options(request: CanaryOptions) -> None:
     """Raise OptionError unless exactly one generation mode is selected and accepts every given option."""
-    _, accepted = _mode(request)
+    accepted = _accepted(request)
     for option in fields(request):
         value = getattr(request, option.name)
         if value is not None and value is not False and option.name not in _COMMON | accepted:
@@ -103,8 +103,8 @@ def check_options(request: CanaryOptions) -> None:
             raise OptionError(f"{on_command_line(option.name)} goes with {' or '.join(owners)}: leave it out")
 
 
-def _mode(request: CanaryOptions) -> tuple[str, set[str]]:
-    """Return the selected generation mode and the options it accepts."""
+def _accepted(request: CanaryOptions) -> set[str]:
+    """Return the options that the selected generation mode accepts. Raises OptionError unless one mode is selected."""
     names = PRESETS.names()
     known = f"{', '.join(names[:-1])} or {names[-1]}"
     if request.preset is not None and request.preset not in PRESETS:
@@ -117,6 +117,6 @@ def _mode(request: CanaryOptions) -> tuple[str, set[str]]:
             "--template 'Pin of {unique}: {digits:6}.'"
         )
     if request.preset is None:
-        return selected[0], _OWN[selected[0]]
+        return _OWN[selected[0]]
     preset = PRESETS[request.preset]
-    return selected[0], {"preset", *preset.takes, *(["settings"] if preset.options else [])}
+    return {"preset", *preset.takes, *(["settings"] if preset.options else [])}

@@ -14,8 +14,14 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.detect import DETECTORS, LONGEST, detector_of, kinds_of
 from leakage_tasks.canaries.generate import check_number
 from leakage_tasks.canaries.kinds.names import NAMES
-from leakage_tasks.canaries.natural_forms import Alphabets
-from leakage_tasks.canaries.natural_secrets import NaturalSecret, Passage, alphabets_of, collect, measurable
+from leakage_tasks.canaries.natural_secrets import (
+    Alphabets,
+    NaturalSecret,
+    Passage,
+    alphabets_of,
+    collect,
+    measurable,
+)
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.nouns import counted

@@ -32,6 +32,15 @@ def supporting_of(text: str) -> str | int:
         raise supporting_error(text) from None
 
 
+def supporting_number(supporting: str | int, others: int) -> int | None:
+    """Return the number of supporting canaries of each canary; None for an unknown word.
+
+    ``others`` is the number of classes other than the canary's.
+    """
+    words = {"all": max(1, others), "one": 1, "none": 0}
+    return words.get(supporting) if isinstance(supporting, str) else supporting
+
+
 def supporting_error(value: str | int) -> OptionError:
     """Return the error for an invalid ``--supporting``."""
     return OptionError(f"--supporting is {value!r}: give {', '.join(SUPPORTING)} or a number of classes")

@@ -7,14 +7,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.canary import AUXILIARY_KINDS, Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
-from leakage_tasks.canaries.copy_rows import check_prompt
 from leakage_tasks.canaries.families.corpus import frequent_words
 from leakage_tasks.canaries.generate import public
 from leakage_tasks.canaries.manifest import is_private, read_manifest, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
-from leakage_tasks.canaries.places import Gap, check_copies, gaps_of
+from leakage_tasks.canaries.places import Gap, check_copies, check_prompt, gaps_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport, check_places, jobs_of
 from leakage_tasks.canaries.plant_shards import Counted, count, plant_counted
 from leakage_tasks.canaries.sidecar import named
@@ -172,7 +171,7 @@ def _label(canaries: list[Canary], part: Counted, label: str | None) -> tuple[st
     if label in BY_COUNT or not layout.new_labels:
         counts = class_counts(job.source, layout.label, job.wanted.split, text_column=job.wanted.text)
         chosen = choose_class(counts, label)
-    bare = [canary.label is None and canary.kind not in ("natural", "supporting", "near") for canary in canaries]
+    bare = [canary.label is None and canary.kind not in ("natural", *AUXILIARY_KINDS) for canary in canaries]
     with_it = [replace(canary, label=chosen) if needs else canary for canary, needs in zip(canaries, bare, strict=True)]
     return chosen, with_it, sum(bare)
 

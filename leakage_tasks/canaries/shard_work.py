@@ -7,21 +7,18 @@ results are not stored.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.copy_rows import points_of
-from leakage_tasks.canaries.places import Gap
+from leakage_tasks.canaries.places import Gap, points_of
 from leakage_tasks.canaries.sidecar import sha256_of
 from leakage_tasks.canaries.turns import draw_turns
 from leakage_tasks.core.atomic import replacing
-from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.partial_results import load_part, save_part
-from leakage_tasks.core.stable_inputs import changed, unchanged
+from leakage_tasks.core.stable_inputs import FileStamp, changed, file_stamp, unchanged
 from leakage_tasks.data import Columns, Format, Layout, format_of
 from leakage_tasks.data.chat import Turn
 from leakage_tasks.data.shapes import shape_called
@@ -53,8 +50,8 @@ class ShardFacts:
     layout: Layout
     """The layout; if an earlier run computed it, only the stored fields and the shape are set."""
     input_sha256: str
-    stamp: tuple[int, int]
-    """The file's size and modification time, to detect later changes."""
+    stamp: FileStamp | None
+    """The file's stamp, to detect later changes; None for the folder of a saved data set."""
     again: bool = False
     """True if an earlier run computed the facts."""
 
@@ -63,7 +60,7 @@ def count_shard(paths: ShardPaths) -> ShardFacts:
     """Compute the facts about a shard, or return the stored facts of an earlier run if the shard is unchanged."""
     state = paths.stored("count")
     with unchanged(paths.source):
-        stamp = _stamp(paths.source)
+        stamp = file_stamp(paths.source)
         digest = sha256_of(paths.source)
         key = ["count", digest, asdict(paths.wanted)]
         if (earlier := load_part(state, key)) is not None:
@@ -151,13 +148,5 @@ def written_before(state: Path | None, key: Any, output: Path) -> Written | None
 
 
 def _check_stamp(task: ShardPlanting) -> None:
-    if _stamp(task.paths.source) != task.facts.stamp:
+    if file_stamp(task.paths.source) != task.facts.stamp:
         raise changed(task.paths.source)
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        raise PlantingError(f"{path}: cannot be read ({error.strerror}): check the path") from None
-    return status.st_size, status.st_mtime_ns

@@ -27,7 +27,7 @@ from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import earlier_run_note
 
 
-@dataclass
+@dataclass(frozen=True)
 class VerifyReport:
     """The result of a comparison of planted data with their manifest and record."""
 
@@ -139,48 +139,40 @@ def verify(
     if tokenizer is not None and chunk is None:
         raise OptionError("--tokenizer sets the unit of --chunk: give --chunk N too")
     with unchanged(planted, manifest, sidecar_path(planted)):
-        return _check_planted(planted, manifest, (chunk, tokenizer), (text_column, source_column, split), jobs, dask)
+        canaries, record = read_manifest(manifest), read_sidecar(sidecar_path(planted))
+        # Without a record, copies may be in existing turns.
+        shared = record is None or record.turn in ("last", "random")
+        columns = _columns(record, text_column, source_column, split)
+        task = FileScan(planted.absolute(), columns, canaries, chunk, tokenizer, shared)
+        return _report(planted, record, task, scan_all(planted, manifest, task, jobs, dask))
 
 
-def _check_planted(
-    planted: Path,
-    manifest: Path,
-    chunks: tuple[int | None, str | None],
-    columns: tuple[str | None, ...],
-    jobs: int,
-    dask: str | None,
-) -> VerifyReport:
-    canaries = read_manifest(manifest)
-    record = read_sidecar(sidecar_path(planted))
+def _report(planted: Path, record: Sidecar | None, task: FileScan, files: Mapping[str, Occurrences]) -> VerifyReport:
+    """Compare the occurrences in all files with the record and the manifest."""
     part, after = (record.part, record.trained_after) if record else (None, None)
-    # Without a record, copies may be in existing turns.
-    shared = record is None or record.turn in ("last", "random")
-    task = FileScan(planted.absolute(), _columns(record, *columns), canaries, *chunks, shared)
-    files = scan_all(planted, manifest, task, jobs, dask)
-    joined = Occurrences.joined(list(files.values()))
+    canaries, joined = task.canaries, Occurrences.joined(list(files.values()))
     counts = copy_counts(canaries, joined, part)
-    problems = [
-        *against_record(record, planted, canaries, {name: file.sha256 for name, file in files.items()}),
-        *against_manifest(canaries, counts, part),
-        *against_sources(joined.wrong, canaries),
-    ]
     ordinary = [counts[canary.id].rows for canary in canaries if canary.kind != "natural"]
-    report = VerifyReport(
+    cut = {canary.id: joined.cut[canary.text] for canary in canaries if joined.cut[canary.text]}
+    return VerifyReport(
         planted,
         joined.rows,
         record is not None,
         counts,
         sum(ordinary) if ordinary else None,
         natural_occurrence(canaries, counts),
-        problems,
-        chunk=chunks[0],
+        [
+            *against_record(record, planted, canaries, {name: file.sha256 for name, file in files.items()}),
+            *against_manifest(canaries, counts, part),
+            *against_sources(joined.wrong, canaries),
+        ],
+        cut=None if task.chunk is None else cut,
+        chunk=task.chunk,
+        unit="characters" if task.tokenizer is None else "tokens",
         trained_after=after,
+        shards=len(files),
+        again=sum(file.again for file in files.values()),
     )
-    if chunks[0] is not None:
-        report.unit = "characters" if chunks[1] is None else "tokens"
-        report.cut = {canary.id: joined.cut[canary.text] for canary in canaries if joined.cut[canary.text]}
-    report.again, report.shards = sum(file.again for file in files.values()), len(files)
-    return report
 
 
 def _columns(record: Sidecar | None, text_column: str | None, source_column: str | None, split: str | None) -> Columns:

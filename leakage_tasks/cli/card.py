@@ -27,9 +27,9 @@ def card_command(
 
     The card gets a section on leakage, with the settings of the measurement, and entries in its model-index.
     """
-    from leakage_tasks.core.atomic import check_place
+    from leakage_tasks.core.atomic import check_place, write_text
     from leakage_tasks.core.stable_inputs import unchanged
-    from leakage_tasks.report.card.card import make_card, read_card, read_measured_run, save_card
+    from leakage_tasks.report.card.card import make_card, read_card, read_measured_run
     from leakage_tasks.report.load.results import files_read
     from leakage_tasks.report.load.samples import audit_of
 
@@ -48,7 +48,7 @@ def card_command(
     if made.text == old:
         print(f"{card}: up to date, nothing written")
         return
-    save_card(card, made.text)
+    write_text(card, made.text)
     name = one_line(made.name)
     print(f"{card}: section and {made.results} model-index results of {name} written{_left_out(made.unfit)}")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from leakage_tasks.metrics.verdict import Verdict
-    from leakage_tasks.report.check.check import Limit
+    from leakage_tasks.report.check import Limit
     from leakage_tasks.report.load.results import Run
 
 _MOST = "exposure_max"
@@ -62,7 +62,7 @@ def check_command(
     A run passes if the worse end of each 95 % interval respects its limit, and if the run is valid and large enough.
     Exit code 1 if a run fails.
     """
-    from leakage_tasks.report.check.check import Limit, headline_name, limit_from, outcomes, waived
+    from leakage_tasks.report.check import Limit, headline_name, limit_from, outcomes, waived
     from leakage_tasks.report.load.format import verdict_words
     from leakage_tasks.report.load.results import read_runs
 
@@ -133,7 +133,7 @@ def _by_copies(run: Run) -> Iterator[str]:
 def _by_chance(run: Run, limit: Limit) -> Iterator[str]:
     """Yield a note if the most exposed of this number of secrets often exceeds the limit by chance."""
     from leakage_tasks.attacks.suffix.finding import HEADLINE
-    from leakage_tasks.report.check.check import exceeded_by_chance
+    from leakage_tasks.report.check import exceeded_by_chance
     from leakage_tasks.report.load.figures import figure, headline_of
     from leakage_tasks.report.load.format import number
 

@@ -68,7 +68,7 @@ def _slopes(comparisons: Sequence[Comparison]) -> Figure:
     """Draw one line for each canary whose exposure is known in all runs."""
     from leakage_tasks.report.compare.changes import copies_in
     from leakage_tasks.report.load.findings import EXPOSURE
-    from leakage_tasks.report.plots.slopes import draw_slopes
+    from leakage_tasks.report.plots.exposure import draw_slopes
 
     bits: dict[str, list[float]] = {}
     groups: dict[str, dict[str, list[float]]] = {}

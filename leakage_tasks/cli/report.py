@@ -44,8 +44,8 @@ def report_command(
     """
     from leakage_tasks.core.atomic import check_place, write_text
     from leakage_tasks.core.stable_inputs import unchanged
+    from leakage_tasks.report.evidence.files import Files
     from leakage_tasks.report.evidence.gather import gather
-    from leakage_tasks.report.evidence.given import Given
     from leakage_tasks.report.evidence.page import page
     from leakage_tasks.report.evidence.record import Settings
     from leakage_tasks.report.load.results import files_read
@@ -53,7 +53,7 @@ def report_command(
     check_delta(delta)
     waivers = read_waivers(allow)
     check_place(output)
-    inputs = Given(tuple(model or ()), manifest, tuple(data or ()), selftest)
+    inputs = Files(tuple(model or ()), manifest, tuple(data or ()), selftest)
     settings = Settings(name.strip(), release.strip(), delta, tuple(limit or ()), waivers)
     with unchanged(*files_read([result]), *inputs.paths):
         text = page(gather(result, settings, inputs))

@@ -26,7 +26,7 @@ def check_delta(delta: float) -> None:
 def read_waivers(allow: Sequence[str] | None) -> tuple[str, ...]:
     """Return the current names of the conditions that ``--allow`` names. Raises OptionError for an unknown name."""
     from leakage_tasks.core.former_names import current_waiver
-    from leakage_tasks.report.check.check import WAIVERS
+    from leakage_tasks.report.check import WAIVERS
 
     waivers = tuple(map(current_waiver, allow or ()))
     for waiver in waivers:

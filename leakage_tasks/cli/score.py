@@ -12,7 +12,7 @@ from leakage_tasks.cli.registry import register_command
 from leakage_tasks.cli.report_options import Delta, check_delta
 
 if TYPE_CHECKING:
-    from leakage_tasks.report.score.score import ScoredSamples
+    from leakage_tasks.report.score import ScoredSamples
 
 
 @register_command("score", AUDIT, 6, example="leakage score results --all -o scores.json")
@@ -47,7 +47,7 @@ def score_command(
 
 def _scored(paths: list[Path], every: bool, delta: float) -> list[ScoredSamples]:
     from leakage_tasks.report.load.sample_files import find_samples
-    from leakage_tasks.report.score.score import audit_text, score_file, score_text
+    from leakage_tasks.report.score import audit_text, score_file, score_text
 
     samples = find_samples(paths)
     for note in samples.notes:

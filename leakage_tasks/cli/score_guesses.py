@@ -48,7 +48,7 @@ def score_guesses_command(
 
     from leakage_tasks.core.atomic import check_place, write_text
     from leakage_tasks.core.stable_inputs import unchanged
-    from leakage_tasks.report.score.guesses import guesses_text, score_guesses
+    from leakage_tasks.report.guesses import guesses_text, score_guesses
 
     if output is not None:
         check_place(output)

@@ -32,7 +32,7 @@ def verify_report_command(
     from leakage_tasks.report.evidence.files import Files
     from leakage_tasks.report.evidence.verify import verify
 
-    files = Files(results, tuple(model or ()), manifest, tuple(data or ()))
+    files = Files(tuple(model or ()), manifest, tuple(data or ()), results=results)
     outcomes, notes = verify(report, files)
     for outcome in outcomes:
         if outcome.passed is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakage_tasks.attacks.coarse import NATURAL
-from leakage_tasks.canaries.canary import AUXILIARY_KINDS
+from leakage_tasks.canaries.canary import attacked
 from leakage_tasks.canaries.manifest import read_manifest
 from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.core.errors import OptionError
@@ -109,10 +109,10 @@ def plan_of_manifest(path: Path) -> AuditPlan:
     Raises ManifestError.
     """
     canaries = read_manifest(path)
-    attacked = [canary for canary in canaries if canary.kind not in AUXILIARY_KINDS]
-    planted, near = [canary for canary in attacked if canary.planted], near_counts(canaries)
+    tested, near = attacked(canaries), near_counts(canaries)
+    planted = [canary for canary in tested if canary.planted]
     copies = Counter(canary.repetitions + near[canary.id] for canary in planted if canary.kind != NATURAL)
-    return AuditPlan(copies, len(attacked) - len(planted), len(planted) - copies.total())
+    return AuditPlan(copies, len(tested) - len(planted), len(planted) - copies.total())
 
 
 def _for_rate(goal: AuditGoal) -> Iterator[str]:

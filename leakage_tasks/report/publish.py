@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.card.card import make_card, read_card, read_measured_run, save_card
+from leakage_tasks.report.card.card import make_card, read_card, read_measured_run
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page import page
@@ -37,7 +37,7 @@ def write_card(results: str | Path, path: str | Path, name: str | None = None) -
     """
     run = read_measured_run(Path(results))
     card = make_card(read_card(Path(path)), Path(path), run, name=name, audited=audit_of(run, 0.0))
-    save_card(Path(path), card.text)
+    write_text(Path(path), card.text)
 
 
 def write_report(
@@ -72,12 +72,12 @@ def write_report(
         >>> from leakage_tasks import write_report
         >>> write_report("results", "report.html", release="open weights", manifest="canaries.jsonl")
     """
+    from leakage_tasks.report.evidence.files import Files
     from leakage_tasks.report.evidence.gather import gather
-    from leakage_tasks.report.evidence.given import Given
     from leakage_tasks.report.evidence.page import page
     from leakage_tasks.report.evidence.record import Settings
 
-    inputs = Given(_paths(model), _path(manifest), tuple(map(Path, data)), _path(selftest))
+    inputs = Files(_paths(model), _path(manifest), tuple(map(Path, data)), _path(selftest))
     evidence = gather(Path(results), Settings(name, release, delta, (), ()), inputs)
     write_text(Path(path), page(evidence))
 
@@ -114,7 +114,7 @@ def verify_report(
     from leakage_tasks.report.evidence.files import Files
     from leakage_tasks.report.evidence.verify import verify
 
-    files = Files(_path(results), _paths(model), _path(manifest), tuple(map(Path, data)))
+    files = Files(_paths(model), _path(manifest), tuple(map(Path, data)), results=_path(results))
     return verify(path, files).outcomes
 
 

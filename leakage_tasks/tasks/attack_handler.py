@@ -86,7 +86,7 @@ def answering(lm: LM) -> Answer:
         if rank_of(lm) == 0 and task_settings["manifest"] not in reported:
             reported.add(task_settings["manifest"])
             _report_contexts(lm, target, task_settings, canaries, _shown_context(original))
-        return _attacked(lm, target, task_settings, canaries, _stored_findings(resume, task_settings, canaries))
+        return _attacked(lm, target, task_settings, canaries, resume)
 
     return answer
 
@@ -132,7 +132,7 @@ def _attack_endpoint(
 ) -> list[Finding]:
     """Return one finding per canary from an endpoint that accepts only messages."""
     target = _endpoint(lm, task_settings)
-    new_findings = _attacked(lm, target, task_settings, canaries, _stored_findings(resume, task_settings, canaries))
+    new_findings = _attacked(lm, target, task_settings, canaries, resume)
     read = [finding.extra.get("ranked") for finding in new_findings]
     if task_settings["chat"].get("prefill") and read and not any(read):
         warn_once(
@@ -245,9 +245,9 @@ def attack_settings(task_settings: Mapping[str, Any]) -> AttackSettings:
 
 
 def _attacked(
-    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], stored: Findings[Finding]
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume
 ) -> list[Finding]:
-    findings = _all_findings(lm, target, task_settings, canaries, stored)
+    findings = _all_findings(lm, target, task_settings, canaries, _stored_findings(resume, task_settings, canaries))
     warn_of_rejected(findings)
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
     settings_hash = fingerprint({name: task_settings[name] for name in named} | {"version": __version__})

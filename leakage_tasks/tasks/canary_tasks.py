@@ -16,7 +16,7 @@ from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.attacks.registry import AUTO, Goal, option_of
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash
-from leakage_tasks.canaries.canary import AUXILIARY_KINDS, FAMILIES, MASK, attacker_view
+from leakage_tasks.canaries.canary import FAMILIES, MASK, attacked, attacker_view
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.canaries.natural import warn_of_shown_secrets
 from leakage_tasks.canaries.near import near_counts
@@ -311,7 +311,7 @@ class CanaryExtraction(CanaryTask):
 def _canaries(manifest: str | None, read: Sequence[Canary]) -> list[Canary]:
     if manifest is None:
         return make_canaries(BUILT_IN_TEMPLATE, 0, controls=BUILT_IN_CONTROLS)
-    canaries = [canary for canary in read if canary.kind not in AUXILIARY_KINDS]
+    canaries = attacked(read)
     if not canaries:
         raise OptionError(f"canaries={manifest}: holds supporting canaries only, nothing to attack: add others")
     return canaries

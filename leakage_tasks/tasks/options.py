@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -130,16 +130,13 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     if "context" in typed:
         written = typed["context"]
         typed["context"] = read_context(written if "context" in of_task else as_typed("context", written))
-    if "memory" in typed:
-        typed["memory"] = read_size(typed["memory"])
     values = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
     if of_task.get("attack") is not None:
         # General options may be meant for the attacks of other tasks.
         values = {name: value for name, value in values.items() if name in of_task or _of(attack, name)}
     plain = {name.removeprefix(f"{attack}."): value for name, value in values.items()}
     general = frozenset(plain.keys() - of_task.keys())
-    rest = {name: value for name, value in typed.items() if name in CANARY_OPTIONS}
-    return Options(**rest, values=plain, general=general)
+    return Options(**declared_values(typed, Options), values=plain, general=general)
 
 
 def with_current_attacks(metadata: Mapping[str, Any], task: str) -> dict[str, Any]:
@@ -209,6 +206,17 @@ def typed_options(
     values = {name: as_typed(name, value) if name in words else value for name, value in values.items()}
     read = {name: options[name].checked(options[name].read(value, SOURCE)) for name, value in values.items()}
     return of_task, {name: value for name, value in read.items() if value is not None}
+
+
+def picked(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the values of the options ``names`` that were given."""
+    return {name: values[name] for name in names if name in values}
+
+
+def declared_values(values: Mapping[str, Any], record: type) -> dict[str, Any]:
+    """Return the given values of the options that a dataclass declares, for its constructor; ``memory`` in bytes."""
+    chosen = picked(values, options_of(record))
+    return {**chosen, "memory": read_size(chosen["memory"])} if "memory" in chosen else chosen
 
 
 def options_with_data(metadata: Mapping[str, Any], task: str, options: option.Options, needs: str) -> dict[str, Any]:

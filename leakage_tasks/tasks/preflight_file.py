@@ -16,8 +16,10 @@ from leakage_tasks.core.inputs import parse_json, read_named
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.records import Between, read_record
 
-IN_LOSS = "in the loss"
-_TRAINING_EXPOSURES: dict[str, TrainingExposure] = {"in the context only": "context", "absent": "absent"}
+State = Literal["in the loss", "in the context only", "absent"]
+"""The role of a canary's secret in training."""
+IN_LOSS: State = "in the loss"
+_TRAINING_EXPOSURES: dict[State, TrainingExposure] = {"in the context only": "context", "absent": "absent"}
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class _Copies:
     """The record of a canary: its state, and counts of its copies unless it is natural."""
 
     canary: str
-    state: Literal["in the loss", "in the context only", "absent"]
+    state: State
     in_loss: Annotated[int, Between(0)] | None = None
     """The number of copies with all of the secret in the loss."""
     in_part: Annotated[int, Between(0)] | None = None

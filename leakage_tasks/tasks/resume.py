@@ -40,7 +40,7 @@ class Resume:
 
     def findings(
         self,
-        folder: str,
+        folder: str | None,
         model_id: str | None,
         task: str,
         settings: Mapping[str, Any],
@@ -48,11 +48,13 @@ class Resume:
         read: Callable[[str], AnyFinding],
         whole: bool = False,
     ) -> Findings[AnyFinding]:
-        """Return a folder's findings on ``items`` for the ``task`` with these ``settings``.
+        """Return a folder's findings on ``items`` for the ``task`` with these ``settings``; none without a folder.
 
         They include findings that were stored under the former names of attacks. If ``whole`` is true, each of several
         processes passes all ``items``, else only its part. Raises LeakageError for a folder that cannot be used.
         """
+        if folder is None:
+            return NoFindings(len(items))
         if folder not in self._journals:
             self._journals[folder] = open_journal(Path(folder))
         if model_id not in self._models:

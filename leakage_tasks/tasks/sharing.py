@@ -158,11 +158,10 @@ class CanaryShare:
         return len(self._order) - self.processes.count("taken", 0)
 
 
-def predicted_rows(canary: Canary, budget: int | None) -> float:
-    """Return a prediction of the rows that an attack reads; controls and canaries planted once take more rows."""
-    return min(canary.attack_space.size, budget or BUDGET) / (1 + canary.repetitions * canary.planted)
-
-
 def predicted_cost(canary: Canary, budget: int | None) -> float:
-    """Return the predicted cost in characters, which orders the canaries."""
-    return predicted_rows(canary, budget) * len(canary.attack_space.fill(canary.secret))
+    """Return the predicted cost in characters, which orders the canaries.
+
+    An attack reads more rows for controls and canaries planted once.
+    """
+    rows = min(canary.attack_space.size, budget or BUDGET) / (1 + canary.repetitions * canary.planted)
+    return rows * len(canary.attack_space.fill(canary.secret))

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from leakage_tasks.cli.score import score_command
 from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
 from leakage_tasks.report.load.results_file import every_row
-from leakage_tasks.report.score.score import score_file
+from leakage_tasks.report.score import score_file
 from tests.report.logged import finding, log
 from tests.report.saved import EXPOSURE, SUFFIXES, canary_run, suffix_run
-from tests.report.score.test_score import samples_of
+from tests.report.test_score import samples_of
 
 
 @pytest.fixture(scope="module")

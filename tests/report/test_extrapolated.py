@@ -18,7 +18,7 @@ from leakage_tasks.report.page.runs import describe_canary
 from leakage_tasks.report.plots.exposure import draw_epochs
 from leakage_tasks.report.plots.findings import epochs_of, repetitions_of
 from leakage_tasks.report.plots.repetitions import by_repetitions, draw_repetitions
-from leakage_tasks.report.score.score import score_file
+from leakage_tasks.report.score import score_file
 from tests.conftest import Leakage
 from tests.report.made import STAMP
 from tests.report.pages import board, canary, write_run

@@ -16,7 +16,7 @@ from leakage_tasks.report.compare.changes import compare
 from leakage_tasks.report.load.comparability import group_comparable
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.load.results_file import every_row, headline_row, read_run
-from leakage_tasks.report.score.score import score_file
+from leakage_tasks.report.score import score_file
 from tests.conftest import Leakage
 
 EXPOSURE, EXTRACTION = "canary_exposure", "canary_extraction"

@@ -31,7 +31,9 @@ CAPITALS = re.compile(rf"[A-Z]{_NOT_INSIDE}(?=[A-Z][A-Z0-9]{{2}})")
 HEX_RUN = re.compile(r"[0-9A-Fa-f](?<![A-Za-z0-9].)(?=[0-9A-Fa-f]{7})")
 """The beginning of every form of hexadecimal digits."""
 
-BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+BASE62 = (Alphabet("base62", tuple(_BASE62)),)
+BASE64URL = (Alphabet("base64url", tuple(f"{_BASE62}-_")),)
 DIGITS = (BUILT_IN["digits"],)
 UPPER = (BUILT_IN["upper"],)
 HEX = (BUILT_IN["hex"], Alphabet("hex_capitals", tuple("0123456789ABCDEF")))

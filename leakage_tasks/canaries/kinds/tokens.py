@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from leakage_tasks.canaries.alphabets import Alphabet
-from leakage_tasks.canaries.kinds.detector import BASE62, Detector, SecretPattern, after
+from leakage_tasks.canaries.kinds.detector import BASE62, BASE64URL, Detector, SecretPattern, after
 
-_BASE62 = (Alphabet("base62", tuple(BASE62)),)
-_BASE64URL = (Alphabet("base64url", tuple(f"{BASE62}-_")),)
 _BASE32 = (Alphabet("base32", tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")),)
 _NOT_BASE64URL = r"(?![A-Za-z0-9_\-])"
 
@@ -42,22 +40,20 @@ TOKENS: Mapping[str, Detector] = {
     ),
     # The last six characters are a checksum of the thirty random ones.
     "github_token": _token(
-        _BASE62,
+        BASE62,
         *(f"gh{kind}_" for kind in "pousr"),
         forms=(after(f"gh{kind}_", r"(?P<base>[0-9A-Za-z]{30})(?P<check>[0-9A-Za-z]{6})") for kind in "pousr"),
         uniform=True,
     ),
-    "google_key": _token(
-        _BASE64URL, "AIza", forms=[after("AIza", r"(?P<base>[0-9A-Za-z_\-]{35})", end=_NOT_BASE64URL)]
-    ),
+    "google_key": _token(BASE64URL, "AIza", forms=[after("AIza", r"(?P<base>[0-9A-Za-z_\-]{35})", end=_NOT_BASE64URL)]),
     # The numbers in the middle name the team and the user.
     "slack_token": _token(
-        _BASE62,
+        BASE62,
         "xox",
         forms=(after(f"xox{kind}-", r"(?:[0-9]{9,14}-){1,3}(?P<base>[0-9A-Za-z]{24,34})") for kind in "abprs"),
     ),
     "stripe_key": _token(
-        _BASE62,
+        BASE62,
         "k_live_",
         "k_test_",
         forms=(
@@ -76,7 +72,7 @@ TOKENS: Mapping[str, Detector] = {
         str,
         "identifiers",
         "high",
-        alphabets={"base": _BASE64URL},
+        alphabets={"base": BASE64URL},
         declined=_signed,
         needs=("eyJ",),
     ),

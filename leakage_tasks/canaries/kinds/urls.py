@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from leakage_tasks.canaries.alphabets import Alphabet
-from leakage_tasks.canaries.kinds.detector import BASE62, Detector, after
+from leakage_tasks.canaries.kinds.detector import BASE62, BASE64URL, Detector, after
 
-_BASE62 = (Alphabet("base62", tuple(BASE62)),)
-_BASE64URL = (Alphabet("base64url", tuple(f"{BASE62}-_")),)
 _LAST = (Alphabet("last", tuple("AEIMQUYcgkosw048")),)
 _VIDEO = r"(?P<base>[0-9A-Za-z_\-]{10})(?P<last>[AEIMQUYcgkosw048])"
 _END = r"(?![A-Za-z0-9_\-/])"
@@ -34,7 +32,7 @@ URLS: Mapping[str, Detector] = {
         lambda text: text[-11:],
         "identifiers",
         "low",
-        alphabets={"base": _BASE64URL, "last": _LAST},
+        alphabets={"base": BASE64URL, "last": _LAST},
         uniform=True,
         needs=("youtu",),
     ),
@@ -48,7 +46,7 @@ URLS: Mapping[str, Detector] = {
         "identifiers",
         "low",
         _is_random,
-        {"base": _BASE62},
+        {"base": BASE62},
         needs=("bit.ly/", "goo.gl/", "t.co/"),
     ),
 }

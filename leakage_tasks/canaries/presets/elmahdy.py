@@ -9,7 +9,7 @@ from itertools import cycle
 from leakage_tasks.canaries.alphabets import Alphabet, lines_of
 from leakage_tasks.canaries.canary import Canary, Kind
 from leakage_tasks.canaries.generate import check_repetitions, stream_of, supporting_canaries
-from leakage_tasks.canaries.option_texts import supporting_error, supporting_of
+from leakage_tasks.canaries.option_texts import supporting_error, supporting_number, supporting_of
 from leakage_tasks.canaries.presets.registry import COUNTED, PresetRequest, register_preset
 from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
 from leakage_tasks.canaries.spaces import Filling, literal
@@ -150,8 +150,7 @@ def _check(
 
 def _how_many(supporting: str | int, others: Sequence[str], label: str | None) -> int:
     """Return the number of supporting canaries of each canary."""
-    known = {"none": 0, "one": 1, "all": max(1, len(others))}
-    number = known.get(supporting) if isinstance(supporting, str) else supporting
+    number = supporting_number(supporting, len(others))
     if number is None or number < 0:
         raise supporting_error(supporting)
     if number and (label is None or not others):

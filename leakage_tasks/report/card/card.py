@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.report.board.board import make_board
@@ -97,11 +96,6 @@ def read_card(path: Path) -> str | None:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the card as UTF-8") from None
-
-
-def save_card(path: Path, text: str) -> None:
-    """Write a card atomically, with the permissions of the file it replaces. Raises LeakageError."""
-    write_text(path, text)
 
 
 def _check_loads(parts: CardParts) -> None:

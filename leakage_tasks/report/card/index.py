@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 from leakage_tasks.report.board.board import Board, Column
 from leakage_tasks.report.load.figures import Figure, Flag
+from leakage_tasks.stats.intervals import LEVEL
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
@@ -20,9 +22,6 @@ _PIPELINES = {
     "masked-lm": "fill-mask",
 }
 """The hub's task type by ``--model``, for earlier results that do not record it."""
-LEVEL = 0.95
-OFF_CHANCE = "controls-off-chance"
-"""Waiver of the check that canaries which were never planted are at chance."""
 
 
 def eval_results(board: Board, pipeline: object = None) -> list[EvalResult]:
@@ -51,7 +50,9 @@ def _reason(flag: Flag) -> str:
     """Return why a task's values may not be published on their own, without the remedy of a fault."""
     if not flag.fault:
         return flag.words
-    return "the controls show a fault" if flag.waiver == OFF_CHANCE else flag.words.rpartition(": ")[0] or flag.words
+    if flag.waiver == NOT_AT_CHANCE.name:
+        return "the controls show a fault"
+    return flag.words.rpartition(": ")[0] or flag.words
 
 
 def _result(task: str, column: Column, figure: Figure) -> EvalResult:

@@ -196,7 +196,6 @@ def page(comparisons: Sequence[Comparison], picture: str | None) -> str:
     return render(
         "changes.html",
         ("base.css", "table.css", "plots.css", "print.css", "changes.css"),
-        loads=["img-src data:"],
         comparisons=comparisons,
         heads=HEADS,
         titles={task: compared.title for task, compared in COMPARED.items()},

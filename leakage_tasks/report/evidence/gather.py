@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.records import WrongField
@@ -15,15 +15,15 @@ from leakage_tasks.report.board.board import Board, Column, Entry, make_board
 from leakage_tasks.report.card.card import read_measured_run
 from leakage_tasks.report.card.index import unfit
 from leakage_tasks.report.card.sentences import bound_words, limits, sentence
+from leakage_tasks.report.check import limit_from, outcomes
 from leakage_tasks.report.evidence.annexes import annexes_of, classes_of
-from leakage_tasks.report.evidence.checks import checks_of, limit_outcomes, read_selftest
-from leakage_tasks.report.evidence.drawings import drawings_of
-from leakage_tasks.report.evidence.given import NOTHING_GIVEN, Given, all_hashes
+from leakage_tasks.report.evidence.files import NO_FILES, Files, all_hashes
 from leakage_tasks.report.evidence.hashes import this_code
 from leakage_tasks.report.evidence.omissions import omissions_of
-from leakage_tasks.report.evidence.protocol import protocol_of
+from leakage_tasks.report.evidence.protocol import checks_of, protocol_of, read_selftest
 from leakage_tasks.report.evidence.record import (
     SCHEMA,
+    Drawing,
     Evidence,
     Fact,
     Facts,
@@ -32,13 +32,24 @@ from leakage_tasks.report.evidence.record import (
     Summary,
     evidence_from_json,
 )
+from leakage_tasks.report.load.documents import read_documents
 from leakage_tasks.report.load.figures import counted_words, headline_of
+from leakage_tasks.report.load.findings import SUFFIXES, WINDOWS, read_details
 from leakage_tasks.report.load.results import Run
 from leakage_tasks.report.load.samples import audit_of
+from leakage_tasks.report.load.texts import TEXTS, read_texts
 from leakage_tasks.report.load.validate import all_printable
+from leakage_tasks.report.page.documents import describe_documents
+from leakage_tasks.report.page.runs import spread_of
+from leakage_tasks.report.page.spreads import describe_spread
+from leakage_tasks.report.plots.findings import recall_of
+from leakage_tasks.report.plots.recall import draw_recall
+from leakage_tasks.report.plots.runs import draw_runs, run_curves
+from leakage_tasks.report.plots.style import data_uri
+from leakage_tasks.stats.passages import Limits
 
 
-def gather(path: str | Path, settings: Settings, given: Given = NOTHING_GIVEN) -> Evidence:
+def gather(path: str | Path, settings: Settings, given: Files = NO_FILES) -> Evidence:
     """Return the record of the only run under ``path``.
 
     Args:
@@ -67,9 +78,9 @@ def gather(path: str | Path, settings: Settings, given: Given = NOTHING_GIVEN) -
         protocol=(*protocol_of(run), *([Facts("Self-test", tuple(about_test))] if about_test else [])),
         results=rows,
         audit=tuple(audited),
-        figures=tuple(drawings_of(run)),
+        figures=tuple(_drawings(run)),
         checks=tuple(checks_of(run)),
-        outcomes=limit_outcomes(run, settings),
+        outcomes=tuple(outcomes([run], [*map(limit_from, settings.limits)], allowed=settings.allow)),
         selftest=tested,
         meanings=tuple(_meanings(board, audited)),
         limits=tuple(limits(run)),
@@ -83,18 +94,11 @@ def gather(path: str | Path, settings: Settings, given: Given = NOTHING_GIVEN) -
 
 def _printable(evidence: Evidence) -> Evidence:
     """Return the record with printable texts, as it is read from a page."""
-    data: Any = all_printable(_plain(dataclasses.asdict(evidence)))
+    data = all_printable(json.loads(json.dumps(dataclasses.asdict(evidence))))
     try:
         return evidence_from_json(data)
     except WrongField as error:
         raise ResultsError(f"the results hold a value that no report can show ({error}): correct the results") from None
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with lists in place of tuples, as JSON has them."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _date(run: Run) -> str:
@@ -169,3 +173,26 @@ def _meanings(board: Board, audited: Sequence[AuditFigure]) -> Iterator[Fact]:
     for figure in audited:
         if figure.words:
             yield Fact(figure.title, f"{figure.words}.")
+
+
+def _drawings(run: Run) -> Iterator[Drawing]:
+    """Yield the figures of the tasks that logged samples; natural secrets stay hidden. Raises ResultsError."""
+    details = read_details(run)
+    spread = describe_spread(spread_of(run.name, details.canaries), drawn=True)
+    if spread is not None:
+        yield Drawing("Exposure and extraction by number of copies", spread["alt"], spread["figure"])
+    suffixes = run.tasks.get(SUFFIXES)
+    if suffixes is not None and suffixes.answered and suffixes.logged is not None and details.pairs:
+        curves = recall_of([suffixes.logged])
+        words = f"Recall of suffixes against the number of wrong guesses allowed, for {len(details.pairs):,} pairs."
+        yield Drawing("Recall by number of wrong guesses allowed", words, data_uri(draw_recall(curves)))
+    written = run.tasks.get(TEXTS)
+    if written is not None and written.answered and written.logged is not None:
+        lines = run_curves(read_texts(run))
+        words = "; ".join(f"{line.name}: {line.shares[0].value:.3g} of {line.count:,} texts" for line in lines)
+        drawn = f"Share of texts with a run of {lines[0].shares[0].length} tokens or more. {words}."
+        yield Drawing("Written texts with a run of the corpus, by length of the run", drawn, data_uri(draw_runs(lines)))
+    windows = run.tasks.get(WINDOWS)
+    if windows is not None and windows.answered and windows.logged is not None:
+        picture, words = describe_documents(read_documents(windows.logged, Limits()))
+        yield Drawing("Windows of documents that the model writes", words, picture)

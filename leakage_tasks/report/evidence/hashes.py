@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.canaries.canary import AUXILIARY_KINDS
+from leakage_tasks.canaries.canary import attacked
 from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
 from leakage_tasks.canaries.sidecar import sha256_of
 from leakage_tasks.core.errors import PlantingError, ResultsError
@@ -114,7 +114,7 @@ def parts_hash(run: Run, paths: Sequence[Path]) -> Iterator[Hash]:
 
 def content_of(manifest: Path) -> str:
     """Return the hash of a manifest's canaries that tasks record. Raises LeakageError for another file."""
-    return manifest_hash([canary for canary in read_manifest(manifest) if canary.kind not in AUXILIARY_KINDS])
+    return manifest_hash(attacked(read_manifest(manifest)))
 
 
 def of_kind(hashes: Sequence[Hash], *kinds: str) -> list[Hash]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.core.command_words import quoted
 from leakage_tasks.core.null_results import reason_of
-from leakage_tasks.metrics.scoring import SCORINGS, Scoring
+from leakage_tasks.metrics.scoring import SCORINGS
 from leakage_tasks.report.card.sentences import fitting_attacks
 from leakage_tasks.report.evidence.record import Omission
 from leakage_tasks.report.load.command_line import command_of
@@ -29,7 +29,7 @@ def omissions_of(run: Run) -> Iterator[Omission]:
         if result.is_leakage and not result.answered:
             yield Omission("task", name, _reason(result), command_for(run, name))
     named = {result.scoring_name for result in run.tasks.values()}
-    for name in sorted(_measuring()):
+    for name in sorted(SCORINGS):
         if name not in answered | named:
             yield Omission("task", name, NOT_REQUESTED, command_for(run, name))
     yield from _attacks(run)
@@ -45,11 +45,6 @@ def _attacks(run: Run) -> Iterator[Omission]:
     for name in fitting_attacks(run):
         if name not in declined:
             yield Omission("attack", name, NOT_REQUESTED, command_for(run, f"canary_{ATTACKS[name].goal}", name))
-
-
-def _measuring() -> Mapping[str, Scoring]:
-    """Return the scorings of tasks, by name; other packages' scorings are included."""
-    return dict(SCORINGS.items())
 
 
 def _reason(result: TaskResult) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from leakage_tasks.report.evidence.checks import SELFTEST, failed
+from leakage_tasks.report.evidence.protocol import SELFTEST
 from leakage_tasks.report.evidence.questions import NOT_TESTED
 from leakage_tasks.report.evidence.record import Evidence, Row, canonical, digest_of
 from leakage_tasks.report.load.format import ARROWS, audit_words, number
@@ -22,14 +22,13 @@ def page(evidence: Evidence) -> str:
     return render(
         "evidence.html",
         STYLES,
-        loads=["img-src data:"],
         evidence=evidence,
         record=record,
         digest=digest_of(record),
         primary=_by_task([row for row in evidence.results if row.primary]),
         others=_by_task([row for row in evidence.results if not row.primary]),
         sized=any("|R|" in row.chance for row in evidence.results),
-        failed=failed(evidence.checks),
+        failed=[check for check in evidence.checks if check.held is False],
         selftest=SELFTEST,
         not_tested=NOT_TESTED,
         arrows=ARROWS,

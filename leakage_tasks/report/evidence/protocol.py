@@ -1,4 +1,7 @@
-"""The protocol of a run: model, access, attacks and options, seeds, versions, hardware and dates."""
+"""The protocol of a run (model, access, attacks and options, seeds, versions, hardware and dates), and its checks.
+
+The checks are validity checks that its tasks declare, and a self-test.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,15 @@ from typing import Any
 
 from leakage_tasks.attacks.registry import BUDGET
 from leakage_tasks.core.command_words import masked
+from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.records import WrongField, mapping
 from leakage_tasks.metrics.scoring import SCORINGS
 from leakage_tasks.report.card.sentences import describe_attacks, describe_tested
-from leakage_tasks.report.evidence.record import Fact, Facts
-from leakage_tasks.report.load.command_line import SEEDS, command_of
+from leakage_tasks.report.check import CLAIMED
+from leakage_tasks.report.evidence.record import Check, Fact, Facts, Tested
+from leakage_tasks.report.load.command_line import SEEDS, command_of, declarations
 from leakage_tasks.report.load.results import Run, TaskResult
-from leakage_tasks.report.load.validate import load_json
+from leakage_tasks.report.load.validate import load_json, text
 
 _HARDWARE = {
     "OS": "Operating system",
@@ -34,6 +40,7 @@ _OF_MODEL = {
 }
 HASHED = ("canaries", "data", "controls", "part")
 """Names of protocols' entries that are hashes."""
+SELFTEST = "leakage selftest --model hf --model_args … -o selftest.json"
 _BUDGETED = ("exposure", "extraction")
 """Goals whose attacks have a budget."""
 
@@ -100,8 +107,7 @@ def _measurement(path: Path) -> Iterator[Fact]:
 
 
 def _versions(data: Mapping[str, Any]) -> Iterator[str]:
-    declared = [config.get("leakage") for config in (data.get("configs") or {}).values() if isinstance(config, dict)]
-    ours = {str(one["version"]) for one in declared if isinstance(one, dict) and one.get("version")}
+    ours = {str(entry["version"]) for entry in declarations(data) if entry.get("version")}
     yield from (f"lm-eval-leakage {version}" for version in sorted(ours))
     for name, words in (("lm_eval", "lm-evaluation-harness"), ("transformers", "transformers")):
         if data.get(f"{name}_version"):
@@ -131,3 +137,43 @@ def _seconds(value: Any) -> float | None:
 
 def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def checks_of(run: Run) -> Iterator[Check]:
+    """Yield each check that a task's metrics declare, and the proof of planting of tasks with planted canaries."""
+    for task, result in sorted(run.tasks.items()):
+        for name, row in result.rows.items() if result.answered else ():
+            if row.check is not None and name in result.headline:
+                value = result.headline[name]
+                held = None if value is None else value >= row.check.below
+                yield Check(task, row.check.name, row.check.words, name, value, row.check.below, held)
+        if result.tested.get("planted") and result.tested.get("kinds") != ["natural"]:
+            words = "planting proven by the data: the task read them with planted=FILE"
+            yield Check(task, CLAIMED, words, "planting", None, 0.0, not result.claimed)
+
+
+def read_selftest(path: Path) -> tuple[list[Fact], tuple[Tested, ...]]:
+    """Return the settings and the checks in a file of ``leakage selftest -o``. Raises ResultsError."""
+    try:
+        data = load_json(path)
+    except (UnicodeDecodeError, ValueError):
+        raise _no_selftest(path, "not JSON") from None
+    try:
+        data = mapping(data, "")
+        rows = data.get("checks")
+        if not isinstance(rows, list) or not rows:
+            raise WrongField("checks", "a list of checks", rows)
+        tested = tuple(_tested(row, f"checks.{number}") for number, row in enumerate(rows))
+        settings = [Fact(f"Self-test, {name}", text(data.get(name, ""), name)) for name in ("model", "model_args")]
+        return [fact for fact in settings if fact.value], tested
+    except WrongField as error:
+        raise _no_selftest(path, str(error)) from None
+
+
+def _tested(row: Any, where: str) -> Tested:
+    row = mapping(row, where)
+    return Tested(*(text(row.get(name), f"{where}.{name}") for name in ("check", "verdict", "words")))
+
+
+def _no_selftest(path: Path, why: str) -> ResultsError:
+    return ResultsError(f"{path}: holds no self-test ({why}): give a file of 'leakage selftest -o FILE'")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from leakage_tasks.core.records import read_record
 from leakage_tasks.metrics.audit_figure import AuditFigure
-from leakage_tasks.report.check.check import LimitOutcome
+from leakage_tasks.report.check import LimitOutcome
 
 SCHEMA = 1
 _OF_HTML = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&"}

@@ -52,9 +52,8 @@ def command_of(path: Path) -> CommandLine | None:
 
 def _recorded_words(data: Mapping[str, Any]) -> list[str]:
     """Return the words after ``lm_eval`` as this package's first task recorded them, or [] for other or older tasks."""
-    for config in _configs(data):
-        declared = config.get("leakage")
-        words = declared.get("command") if isinstance(declared, dict) else None
+    for declaration in declarations(data):
+        words = declaration.get("command")
         if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
             return words
     return []
@@ -114,8 +113,7 @@ def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _template_names(data: Mapping[str, Any]) -> list[str]:
     """Return the name of the chat template in a list, or [] if no task of this package recorded a name."""
-    declared = [config.get("leakage") for config in _configs(data)]
-    protocols = [entry.get("protocol") for entry in declared if isinstance(entry, dict)]
+    protocols = [declaration.get("protocol") for declaration in declarations(data)]
     names = [protocol.get("chat_template") for protocol in protocols if isinstance(protocol, dict)]
     return [name for name in names if isinstance(name, str)][:1]
 
@@ -166,6 +164,12 @@ def _shots(data: Mapping[str, Any]) -> set[int]:
     configs, numbers = data.get("configs") or {}, data.get("n-shot") or {}
     theirs = (task for task, config in configs.items() if not _is_ours(_source(config)))
     return {numbers[task] for task in theirs if isinstance(numbers.get(task), int)}
+
+
+def declarations(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the declarations of this package's tasks in a results file, as they are."""
+    entries = [config.get("leakage") for config in _configs(data)]
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def _configs(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -21,8 +21,8 @@ from leakage_tasks.attacks.suffix.finding import (
     suffix_finding_from_json,
 )
 from leakage_tasks.metrics.extraction import within_ten
-from leakage_tasks.report.load.answers import NoAnswers, read_answers
 from leakage_tasks.report.load.run import Run
+from leakage_tasks.report.load.sample_lines import NoAnswers, read_answers
 
 EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
 """Tasks whose samples are read."""

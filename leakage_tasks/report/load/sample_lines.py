@@ -1,4 +1,4 @@
-"""Lines of samples as the harness logs them, checked for their fields and for finite numbers."""
+"""Lines of samples as the harness logs them, checked for their fields and for finite numbers, and their findings."""
 
 from __future__ import annotations
 
@@ -6,19 +6,31 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.inputs import check_file
 from leakage_tasks.core.jsonl import LineError, read_json_lines
+from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.core.records import WrongField, finite, kind_of
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.metrics.scoring import Answered
+from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.validate import printable
 
+AnyFinding = TypeVar("AnyFinding")
 AGAIN = "give the file as lm_eval wrote it, or run lm_eval again with --log_samples"
 _LARGE, _LONG, _MANY = re.compile(r"[:,\[]\s*-?\d+(?:\.\d+)?[eE]\+?\d{3}"), 100, 900
 """Signs of suspect numbers: a large exponent, at least this many digits in a row, at least this many brackets."""
+
+
+class NoAnswers(ResultsError):
+    """A task without findings; ``reason`` says why."""
+
+    def __init__(self, task: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"{task}: {reason}")
 
 
 class SampleLine(NamedTuple):
@@ -116,3 +128,37 @@ def wrong_line(file: Path, line: int, field: str, fault: str, remedy: str = AGAI
         The error.
     """
     return ResultsError(f"{file}:{line}: field {field!r}: {fault}: {remedy}")
+
+
+def read_answers(
+    run: Run, task: str, read: Callable[[str], AnyFinding], remedy: str = AGAIN
+) -> Iterator[tuple[AnyFinding, dict[str, Any]]]:
+    """Yield the findings in the main column of a task's samples, with the lines that hold them.
+
+    Args:
+        run: The run; without results of the task, nothing is yielded.
+        task: The task, or the scoring that the task inherits.
+        read: Parses an answer; raises an error for text that is no finding of the task.
+        remedy: The last part of the message for a line without a finding.
+
+    Raises:
+        NoAnswers: If the samples are missing or not answered.
+        ResultsError: If a line holds another answer; names file and line.
+    """
+    result = run.scored_as(task)
+    if result is None:
+        return
+    if result.logged is None:
+        lacking = "no samples next to its results: run lm_eval again with --log_samples and --output_path"
+        raise NoAnswers(f"{result.file}: {task}", lacking)
+    for number, row in read_objects(result.logged):
+        try:
+            answer = row["resps"][0][0]
+            if row.get("filter", HEADLINE) != HEADLINE:
+                continue
+            if (reason := reason_of(answer)) is not None:
+                raise NoAnswers(f"{result.logged}: {task}", f"not answered: {reason}")
+            finding = read(answer)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise wrong_line(result.logged, number, "resps", f"no finding of {task}", remedy) from None
+        yield finding, row

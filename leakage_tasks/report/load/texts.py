@@ -8,9 +8,8 @@ from typing import Any
 
 from leakage_tasks.attacks.untargeted.finding import Hits, UntargetedFinding, untargeted_finding_from_json
 from leakage_tasks.attacks.untargeted.request import PREFIX, SHORT, UNTARGETED, TextId
-from leakage_tasks.report.load.answers import read_answers
 from leakage_tasks.report.load.run import Run
-from leakage_tasks.report.load.sample_lines import task_settings_of
+from leakage_tasks.report.load.sample_lines import read_answers, task_settings_of
 
 TEXTS = "untargeted_extraction"
 """The task whose samples are read."""

@@ -48,7 +48,6 @@ def page(board: Board, *, reveal: bool = False) -> str:
         "page.html",
         STYLES,
         script,
-        loads=["img-src data:"],
         board=board,
         scales=[_scale(board, column) for column in board.columns],
         ranked_by=[titles[key] for key in board.ranked_by],
@@ -67,14 +66,13 @@ def page(board: Board, *, reveal: bool = False) -> str:
     )
 
 
-def render(template: str, styles: tuple[str, ...], script: str = "", loads: Sequence[str] = (), **values: Any) -> str:
-    """Fill in a template as one document, with a policy that forbids everything else to the browser.
+def render(template: str, styles: tuple[str, ...], script: str = "", **values: Any) -> str:
+    """Fill in a template as one document, with a policy that forbids everything but its parts to the browser.
 
     Args:
         template: The name of the template's file.
         styles: The names of the style sheets' files.
         script: The only script that the browser may run.
-        loads: Further directives of the content security policy, such as ``img-src data:``.
         **values: The values of the template's variables.
 
     Returns:
@@ -84,7 +82,7 @@ def render(template: str, styles: tuple[str, ...], script: str = "", loads: Sequ
 
     style = _read_parts(styles)
     scripts = [f"script-src '{_digest(script)}'"] if script else []
-    allowed = [*scripts, f"style-src '{_digest(style)}'", *loads]
+    allowed = [*scripts, f"style-src '{_digest(style)}'", "img-src data:"]
     document = _templates().get_template(template)
     text = document.render(
         policy="; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"]),

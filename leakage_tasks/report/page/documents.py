@@ -112,7 +112,6 @@ def page(run: DocumentRun, limits: Limits) -> str:
     return render(
         "documents.html",
         ("base.css", "table.css", "plots.css", "print.css", "changes.css"),
-        loads=["img-src data:"],
         summary=summary(run),
         heads=HEADS,
         rows=document_rows(run.documents),

@@ -1,13 +1,14 @@
-"""Plot of exposure over training."""
+"""Plots of exposure over training, and from run to run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.report.load.format import NEVER
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.style import (
     WHOLE,
@@ -19,6 +20,7 @@ from leakage_tasks.report.plots.style import (
     legend_below,
     marker,
     new_figure,
+    plain,
     save,
     tidy,
 )
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Bits = Mapping[str, Sequence[float]]
+"""Exposures by canary, one per run."""
 CROWD = 6
 """Maximum number of canaries of one tier that are drawn as heavy lines; for more canaries, the mean is drawn over thin
 lines."""
@@ -157,3 +161,31 @@ def _by_epoch(points: Sequence[EpochExposure]) -> dict[int, list[float]]:
     for point in sorted(points, key=lambda point: point.epoch):
         by_epoch.setdefault(point.epoch, []).append(point.exposure)
     return by_epoch
+
+
+def draw_slopes(names: Sequence[str], groups: Mapping[str, Bits]) -> Figure:
+    """Draw a line per canary over the runs in ``names``, a colour per group and the group's mean; controls are grey.
+
+    Raises OptionError without exposures.
+    """
+    if not any(groups.values()):
+        raise OptionError("no exposure to draw: no canary has an exposure in all runs: give runs of one manifest")
+    figure = new_figure(max(5.0, 2.2 * len(names) + 1.5), 4.8)
+    axes = figure.add_subplot()
+    positions = range(len(names))
+    entries: list[Entry] = []
+    planted = [group for group in groups if group != NEVER]
+    for group, by_canary in groups.items():
+        shade = "#777777" if group == NEVER else colour(planted.index(group))
+        thin: dict[str, Any] = {"color": shade, "linewidth": 0.8, "alpha": max(0.15, min(0.6, 10 / len(by_canary)))}
+        for bits in by_canary.values():
+            axes.plot(positions, bits, **thin)
+        mark = "." if group == NEVER else marker(planted.index(group))
+        means = [fmean(bits[position] for bits in by_canary.values()) for position in positions]
+        line = axes.plot(positions, means, color=shade, marker=mark, linewidth=2.2, zorder=3)[0]
+        entries.append((line, f"{group}, each of {len(by_canary)} and their mean"))
+    axes.set_xticks(positions, [plain(name) for name in names])
+    axes.set(xlim=(-0.2, len(names) - 0.8), ylim=(0, None), ylabel="exposure (bits)")
+    tidy(axes)
+    legend_below(figure, entries)
+    return figure

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.load.results import read_runs
-from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.texts import TEXTS, TextDetail, read_texts
 from leakage_tasks.report.plots import style
 from leakage_tasks.stats.intervals import clopper_pearson
@@ -74,14 +73,10 @@ def _shares(lengths: Sequence[int], least: int) -> list[RunShare]:
 
 def runs_of(sources: Sequence[str | Path]) -> list[RunCurve]:
     """Return the curves of all runs of ``untargeted_extraction``. Raises LeakageError without such a run."""
-    runs = [run for run in read_runs(sources) if _answered(run)]
+    runs = [run for run in read_runs(sources) if TEXTS in run.tasks and run.tasks[TEXTS].answered]
     if not runs:
         raise OptionError(f"nothing to draw: no samples of {TEXTS}: run lm_eval --tasks {TEXTS} --log_samples")
     return [curve for run in runs for curve in run_curves(read_texts(run), run.name if len(runs) > 1 else "")]
-
-
-def _answered(run: Run) -> bool:
-    return TEXTS in run.tasks and run.tasks[TEXTS].answered
 
 
 def draw_runs(curves: Sequence[RunCurve]) -> Figure:

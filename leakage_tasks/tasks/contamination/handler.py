@@ -13,7 +13,7 @@ from leakage_tasks.attacks.contamination.finding import (
     ContaminationFinding,
     contamination_finding_from_json,
 )
-from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.canaries.chat import Chat, chat_in
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.progress import progress
 from leakage_tasks.core.version import __version__
@@ -27,7 +27,7 @@ from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.contamination.items import ItemTexts, remembered
 from leakage_tasks.tasks.contamination.options import TASK, ContaminationOptions, contamination_options
 from leakage_tasks.tasks.dispatch import Answer
-from leakage_tasks.tasks.resume import Findings, NoFindings, Resume
+from leakage_tasks.tasks.resume import Findings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
 from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
 
@@ -44,14 +44,15 @@ def answering(lm: LM) -> Answer:
     resume = Resume(lm)
 
     def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
-        options, chat = contamination_options(task_settings), task_settings.get("chat")
-        spoken = None if chat is None else Chat(**chat)
+        options, spoken = contamination_options(task_settings), chat_in(task_settings)
         texts = remembered(task_settings[DIGEST]).shown(lm, spoken)
         run = _Run(lm, options, texts, settings_hash(options, task_settings[DIGEST], spoken), spoken is not None)
         documents = [(str(each.doc["kind"]), int(each.doc["number"])) for each in group]
-        return [
-            finding.to_json() for finding in run.findings(documents, _stored(resume, options, documents, run.digest))
-        ]
+        decisive, items = {"settings": run.digest}, [list(document) for document in documents]
+        stored = resume.findings(
+            options.resume, options.model_id, TASK, decisive, items, contamination_finding_from_json
+        )
+        return [finding.to_json() for finding in run.findings(documents, stored)]
 
     return answer
 
@@ -68,18 +69,6 @@ def settings_hash(options: ContaminationOptions, digest: str, chat: Chat | None)
             "chat": None if chat is None else chat.to_json(),
             "version": __version__,
         }
-    )
-
-
-def _stored(
-    resume: Resume, options: ContaminationOptions, documents: Sequence[tuple[str, int]], digest: str
-) -> Findings[ContaminationFinding]:
-    """Return the stored findings in the folder that the options name, if any."""
-    if options.resume is None:
-        return NoFindings(len(documents))
-    items = [list(document) for document in documents]
-    return resume.findings(
-        options.resume, options.model_id, TASK, {"settings": digest}, items, contamination_finding_from_json
     )
 
 

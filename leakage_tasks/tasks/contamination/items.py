@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, TemplateError
 
 from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.canaries.context import unescaped
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import read_named
 from leakage_tasks.core.jsonl import LineError, read_json_lines
@@ -22,7 +22,6 @@ from leakage_tasks.targets.harness.chat import template_of
 NUMBER = "item"
 """Field of a twin with the number of its item, from 0."""
 TEXT = "text"
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 
 
 @dataclass(frozen=True)
@@ -116,11 +115,6 @@ def read_items(
     between = benchmark.separator if separator is None else unescaped(separator)
     rewritten = () if twins is None else _twins(twins, len(items), show)
     return Items(benchmark.name, items, available, between, rewritten)
-
-
-def unescaped(text: str) -> str:
-    r"""Return a text with ``\n``, ``\t``, ``\r`` and ``\\`` replaced by the characters that they stand for."""
-    return re.sub(r"\\([ntr\\])", lambda match: _ESCAPES[match.group(1)], text)
 
 
 def _show(benchmark: Benchmark, template: str | None) -> Any:

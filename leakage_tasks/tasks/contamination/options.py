@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.harness.benchmark import load_benchmark
 from leakage_tasks.tasks.contamination.items import Items, read_items
-from leakage_tasks.tasks.options import TASKS, RunOptions, typed_options
+from leakage_tasks.tasks.options import TASKS, RunOptions, declared_values, picked, typed_options
 
 TASK = "contamination_test"
 
@@ -81,9 +81,9 @@ def read_contamination_options(metadata: Mapping[str, Any]) -> ContaminationOpti
 
 def contamination_options(values: Mapping[str, Any]) -> ContaminationOptions:
     """Return the options from typed values by name. Raises OptionError for an invalid value."""
-    request = OrderRequest(**{name: values[name] for name in ORDER_OPTIONS if name in values})
-    direct = {name: values[name] for name in options_of(ContaminationOptions) if name in values}
+    request = OrderRequest(**picked(values, ORDER_OPTIONS))
     for name in ("near", "continuation"):
         if name in values and "twins" not in values:
             raise OptionError(f"{name} has no use without twins: pass twins=FILE, or leave it out")
-    return ContaminationOptions(values, request, SuffixRequest(SCHEME, near=values.get("near", 0.0)), **direct)
+    halves = SuffixRequest(SCHEME, near=values.get("near", 0.0))
+    return ContaminationOptions(values, request, halves, **declared_values(values, ContaminationOptions))

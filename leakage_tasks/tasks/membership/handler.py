@@ -8,7 +8,7 @@ from typing import Any
 
 from leakage_tasks.attacks.membership.attack import is_long_enough, score_texts
 from leakage_tasks.attacks.membership.finding import MembershipFinding, membership_finding_from_json
-from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.canaries.chat import Chat, chat_in
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.nouns import counted
@@ -24,7 +24,7 @@ from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.membership.options import TASK, MembershipOptions, membership_options
 from leakage_tasks.tasks.membership.readers import Prepared, prepare
 from leakage_tasks.tasks.membership.texts import TestedTexts
-from leakage_tasks.tasks.resume import Findings, NoFindings, Resume
+from leakage_tasks.tasks.resume import Findings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
 
 
@@ -33,10 +33,10 @@ def answering(lm: LM) -> Answer:
     resume = Resume(lm)
 
     def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
-        options, chat = membership_options(task_settings), task_settings.get("chat")
+        options = membership_options(task_settings)
         with private_forward_faults(lm, False), memory_within(options.memory):
             docs = [request.doc for request in group]
-            findings = _findings(lm, resume, options, docs, None if chat is None else Chat(**chat))
+            findings = _findings(lm, resume, options, docs, chat_in(task_settings))
         return [finding.to_json() for finding in findings]
 
     return answer
@@ -150,8 +150,6 @@ def _stored(
     digest: str,
 ) -> Findings[MembershipFinding]:
     """Return the stored findings in the folder that the options name, if any."""
-    if options.resume is None:
-        return NoFindings(len(docs))
     decisive = {
         "settings": digest,
         "data": tested.digest,

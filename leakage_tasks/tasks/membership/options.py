@@ -9,11 +9,10 @@ from typing import Any
 from leakage_tasks.attacks.membership.request import REQUEST_OPTIONS, MembershipRequest
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
-from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs.documents import DocumentSource
 from leakage_tasks.pairs.source import PAIR_OPTIONS
 from leakage_tasks.tasks.membership.texts import TestedTexts, TextSource, read_tested
-from leakage_tasks.tasks.options import TASKS, SearchOptions, own_options, typed_options
+from leakage_tasks.tasks.options import TASKS, SearchOptions, declared_values, own_options, picked, typed_options
 
 TASK = "membership"
 SPLIT = options_of(DocumentSource)["split"]
@@ -71,15 +70,12 @@ def read_membership_options(metadata: Mapping[str, Any]) -> MembershipOptions:
 
 def membership_options(values: Mapping[str, Any]) -> MembershipOptions:
     """Return the options from typed values by name. Raises OptionError for an invalid value."""
-    request = MembershipRequest(**{name: values[name] for name in REQUEST_OPTIONS if name in values})
+    request = MembershipRequest(**picked(values, REQUEST_OPTIONS))
     _check_sources(values)
     for name, need, attack in (("reference", "reference", "ratio"), ("frequencies", "frequencies", "dc-pdd")):
         if name in values and not any(need in each.needs for each in request.chosen()):
             raise OptionError(f"{name}={values[name]} has no use without the attack {attack}: add it to attacks=")
-    direct = {name: values[name] for name in options_of(MembershipOptions) if name in values}
-    if "memory" in direct:
-        direct["memory"] = read_size(direct["memory"])
-    return MembershipOptions(values, request, **direct)
+    return MembershipOptions(values, request, **declared_values(values, MembershipOptions))
 
 
 def _check_sources(values: Mapping[str, Any]) -> None:

@@ -26,10 +26,10 @@ from leakage_tasks.targets.harness.endpoint import takes_messages_alone
 from leakage_tasks.targets.harness.target import target_for_texts
 from leakage_tasks.targets.harness.text_reader import HarnessTextReader
 from leakage_tasks.targets.protocols import CutText, ReadsTexts, ScoresSequences
-from leakage_tasks.targets.suffix.target import load_causal_target
 from leakage_tasks.targets.suffix.text_reader import CausalTextReader
 from leakage_tasks.tasks.membership.options import MembershipOptions
 from leakage_tasks.tasks.membership.texts import TestedTexts
+from leakage_tasks.tasks.suffix.references import load_beside
 
 
 class Prepared(NamedTuple):
@@ -130,11 +130,9 @@ def _references(
     if not options.request.references:
         base = reader.target.before_fine_tuning() if isinstance(reader, CausalTextReader) else None
         return [] if base is None else [CausalTextReader(base, before)]
-    dtype = lm.model.dtype if isinstance(lm, HFLM) else None
-    device = getattr(lm, "device", "cpu")
     references = []
     for name in options.request.references:
-        references.append(CausalTextReader(load_causal_target(name, f"reference={name}", device, None, dtype), before))
+        references.append(CausalTextReader(load_beside(lm, "reference", name), before))
         _check_reads_texts(name, references[-1], texts)
     return references
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.canaries import Canary, read_manifest
-from leakage_tasks.canaries.canary import AUXILIARY_KINDS
+from leakage_tasks.canaries import read_manifest
+from leakage_tasks.canaries.canary import attacked
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.stable_inputs import FileStates
 from leakage_tasks.pairs.document_texts import document_rows
@@ -134,23 +134,18 @@ def _read(source: TextSource, state: tuple[FileStates, ...]) -> TestedTexts:
 
 def _of_canaries(path: str) -> tuple[list[list[TestedText]], dict[Key, Any], tuple[int, ...]]:
     """Return planted canaries and controls; raises OptionError for natural secrets."""
-    canaries = [canary for canary in read_manifest(path) if canary.kind not in AUXILIARY_KINDS]
+    canaries = attacked(read_manifest(path))
     if any(canary.kind == "natural" for canary in canaries):
         raise OptionError(
             f"canaries={path}: holds natural secrets, and their scores would confirm guesses at them: use "
             "canary_exposure, or a manifest of made canaries"
         )
 
-    def those(planted: bool) -> list[TestedText]:
-        return [_of_canary(index, canary) for index, canary in enumerate(canaries) if canary.planted is planted]
-
-    classes = [those(True), those(False)]
+    members = [TestedText(index, True, canary.text) for index, canary in enumerate(canaries) if canary.planted]
+    others = [TestedText(-1 - index, False, canary.text) for index, canary in enumerate(canaries) if not canary.planted]
+    classes = [members, others]
     keys = {text.key: text.number for text in chain(*classes)}
-    return classes, keys, (len(classes[0]), len(classes[1]))
-
-
-def _of_canary(index: int, canary: Canary) -> TestedText:
-    return TestedText(index if canary.planted else -1 - index, canary.planted, canary.text)
+    return classes, keys, (len(members), len(others))
 
 
 def _of_data(source: TextSource) -> tuple[list[list[TestedText]], dict[Key, Any], tuple[int, ...]]:

@@ -11,13 +11,12 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
-from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.documents import GRAM, DocumentSource, SampledWindows, read_windows, shared_document
 from leakage_tasks.pairs.source import Source
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.options import TASKS, SearchOptions, options_with_data
+from leakage_tasks.tasks.options import TASKS, SearchOptions, declared_values, options_with_data, picked
 from leakage_tasks.tasks.suffix.options import GUESSES, SUFFIX_OPTIONS, SuffixOptions
 
 TASK = "memorization"
@@ -135,12 +134,11 @@ def read_memorization_options(metadata: Mapping[str, Any]) -> MemorizationOption
 def memorization_options(values: Mapping[str, Any]) -> MemorizationOptions:
     """Return the options from typed values by name. Raises OptionError for an invalid value."""
     prefixes = sorted(set(values.get("prefix", (LENGTH,))))
-    suffix, reveal = values.get("suffix", LENGTH), values.get("reveal", False)
+    suffix = values.get("suffix", LENGTH)
     if not prefixes or prefixes[0] < 1:
         raise OptionError(f"prefix={':'.join(map(str, prefixes))}: each length must be 1 token or more")
     check_ngrams(values.get("ngrams"), suffix)
-    given = {name: values[name] for name in options_of(DocumentSource) if name in values}
-    given |= {name: values[name] for name in ("seed", "tokenizer", "text_column") if name in values}
+    given = picked(values, (*options_of(DocumentSource), "seed", "tokenizer", "text_column"))
     documents = DocumentSource(data=values["data"], prefix=prefixes[-1], suffix=suffix, **given)
     request = SuffixRequest(
         scheme=DecodingConfig(decoding="greedy"),
@@ -149,21 +147,11 @@ def memorization_options(values: Mapping[str, Any]) -> MemorizationOptions:
         confidence=FREQUENCY,
         prefix_lengths=tuple(prefixes[:-1]),
         lowercase=False,
-        keep=GUESSES if reveal else 0,
+        keep=GUESSES if values.get("reveal") else 0,
         compares=True,
     )
-    return MemorizationOptions(
-        values,
-        Source(documents.data),
-        request,
-        documents=documents,
-        rows=values.get("rows", "brief"),
-        reveal=reveal,
-        memory=read_size(values["memory"]) if "memory" in values else None,
-        controls=values.get("controls"),
-        resume=values.get("resume"),
-        model_id=values.get("model_id"),
-    )
+    direct = declared_values(values, MemorizationOptions)
+    return MemorizationOptions(values, Source(documents.data), request, documents=documents, **direct)
 
 
 def check_ngrams(ngrams: Any, suffix: int) -> None:

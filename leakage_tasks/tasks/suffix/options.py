@@ -13,13 +13,12 @@ from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
-from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.pair import ALL, EmptySplit
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
-from leakage_tasks.tasks.options import TASKS, SearchOptions, options_with_data
+from leakage_tasks.tasks.options import TASKS, SearchOptions, declared_values, options_with_data, picked
 
 TASK = "suffix_extraction"
 VALIDATION = 500
@@ -127,14 +126,13 @@ def read_suffix_options(metadata: Mapping[str, Any]) -> SuffixOptions:
 
 def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
     """Return the options from typed values by name. Raises OptionError for an invalid value."""
-    reveal = values.get("reveal", False)
     lengths: dict[str, Any] = {
         name: tuple(values.get(name, ())) for name in ("prefix_lengths", "suffix_lengths", "sample_counts")
     }
-    settings = {name: values[name] for name in REQUEST_OPTIONS if name in values and name not in lengths}
+    settings = picked(values, REQUEST_OPTIONS.keys() - lengths.keys())
     request = SuffixRequest(
-        scheme=DecodingConfig(**{name: values[name] for name in DECODING_OPTIONS if name in values}),
-        keep=GUESSES if reveal else int("guesses" in values),
+        scheme=DecodingConfig(**picked(values, DECODING_OPTIONS)),
+        keep=GUESSES if values.get("reveal") else int("guesses" in values),
         locates=values.get("stride") is not None,
         **lengths,
         **settings,
@@ -147,22 +145,18 @@ def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
             )
     if "near_beam" in values and not request.near:
         raise OptionError("near_beam means nothing without near: pass near=0.1, or leave it out")
-    compared, guesses = values.get("comparing_lm"), values.get("guesses")
-    if request.confidence == "comparing_lm" and compared is None:
+    guesses = values.get("guesses")
+    if request.confidence == "comparing_lm" and "comparing_lm" not in values:
         raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
     if guesses is not None and check_place(guesses).is_dir():
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
-    source = Source(**{name: values[name] for name in PAIR_OPTIONS if name in values})
+    source = Source(**picked(values, PAIR_OPTIONS))
     if source.stride is not None and "split" not in values:
         # A split of windows would be no whole document.
         source = replace(source, split=ALL)
     validation = _validation(values.get("validation"), request.confidence, source.split)
-    named: dict[str, Any] = {name: values.get(name) for name in ("controls", "untuned", "wrong", "resume", "model_id")}
-    named["rows"] = values.get("rows", "brief")
-    named["memory"] = read_size(values["memory"]) if "memory" in values else None
-    return SuffixOptions(
-        values, source, request, comparing_lm=compared, validation=validation, guesses=guesses, reveal=reveal, **named
-    )
+    direct = declared_values(values, SuffixOptions) | {"validation": validation}
+    return SuffixOptions(values, source, request, **direct)
 
 
 def check_sweeps(pairs: Sequence[Pair], request: SuffixRequest) -> None:

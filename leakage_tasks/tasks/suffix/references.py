@@ -9,6 +9,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.pairs import Pair
+from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, load_causal_target
 
@@ -58,10 +59,13 @@ def has_soft_prompt(model: Any) -> bool:
 
 
 def _loaded(lm: LM, option: str, name: str, before: Sequence[int] = ()) -> CausalSuffixes:
-    """Return a causal model on the device and in the precision of the current model."""
+    return CausalSuffixes(load_beside(lm, option, name), before)
+
+
+def load_beside(lm: LM, option: str, name: str) -> CausalTarget:
+    """Return the model that an option names, on the device and in the precision of the current model."""
     dtype = lm.model.dtype if isinstance(lm, HFLM) else None
-    device = getattr(lm, "device", "cpu")
-    return CausalSuffixes(load_causal_target(name, f"{option}={name}", device, None, dtype), before)
+    return load_causal_target(name, f"{option}={name}", getattr(lm, "device", "cpu"), None, dtype)
 
 
 def _check_reads_alike(option: str, second: CausalSuffixes, target: DrawsSuffixes, pairs: Sequence[Pair]) -> None:

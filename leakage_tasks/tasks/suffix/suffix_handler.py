@@ -229,11 +229,8 @@ def suffix_target(
         for pair in pairs:
             embedded.check([(*pair.prefix, *pair.suffix)], str(pair))
         texts = spoken.batch_decode([list(pair.prefix[:CHECK_TOKENS]) for pair in (pairs[0], pairs[-1])])
-        # No text is scored here from its first token, so a tokenizer without a first token is accepted.
-        prefix = ANY_TOKEN if lm.prefix_token_id is None else lm.prefix_token_id
-        shown = [text or "." for text in texts]
-        target = fast_target(lm, HarnessTarget(lm), shown, private=True, prefix=prefix)
-        if isinstance(target, CausalTarget):
+        target = causal_target(lm, [text or "." for text in texts])
+        if target is not None:
             return causal_suffixes(lm, target) if before is None else CausalSuffixes(target, target.encode([before])[0])
     if before is not None:
         raise TargetError(
@@ -241,3 +238,13 @@ def suffix_target(
             "use --model hf, or leave the flag out"
         )
     return HarnessSuffixes(lm, tokenizer)
+
+
+def causal_target(lm: Any, texts: Sequence[str]) -> CausalTarget | None:
+    """Return a causal ``HFLM`` as a target that reads token ids, verified on ``texts``; None if it cannot be one.
+
+    The callers score no text from its first token, so a tokenizer without a first token is accepted.
+    """
+    prefix = ANY_TOKEN if lm.prefix_token_id is None else lm.prefix_token_id
+    target = fast_target(lm, HarnessTarget(lm), texts, private=True, prefix=prefix)
+    return target if isinstance(target, CausalTarget) else None

@@ -10,7 +10,7 @@ from typing import Any
 from leakage_tasks.attacks.untargeted.attack import extract_untargeted
 from leakage_tasks.attacks.untargeted.finding import UntargetedFinding, untargeted_finding_from_json
 from leakage_tasks.attacks.untargeted.request import TextId
-from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.canaries.chat import Chat, chat_in
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.progress import progress
 from leakage_tasks.core.version import __version__
@@ -21,7 +21,7 @@ from leakage_tasks.targets.harness.faults import private_forward_faults
 from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.dispatch import Answer
-from leakage_tasks.tasks.resume import Findings, NoFindings, Resume
+from leakage_tasks.tasks.resume import Findings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
 from leakage_tasks.tasks.untargeted.options import TASK, UntargetedOptions, untargeted_options
 from leakage_tasks.tasks.untargeted.writers import writer_of
@@ -34,10 +34,10 @@ def answering(lm: LM) -> Answer:
     resume = Resume(lm)
 
     def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
-        options, chat = untargeted_options(task_settings), task_settings.get("chat")
+        options = untargeted_options(task_settings)
         texts = [TextId(*request.doc["text"]) for request in group]
         with private_forward_faults(lm, options.reveal), memory_within(options.memory):
-            findings = _findings(lm, resume, options, texts, None if chat is None else Chat(**chat))
+            findings = _findings(lm, resume, options, texts, chat_in(task_settings))
         return [finding.to_json() for finding in findings]
 
     return answer
@@ -102,8 +102,6 @@ def _stored(
     lm: LM, resume: Resume, options: UntargetedOptions, texts: Sequence[TextId], digest: str
 ) -> Findings[UntargetedFinding]:
     """Return the stored findings in the folder that the options name, if any."""
-    if options.resume is None:
-        return NoFindings(len(texts))
     decisive = {
         "settings": digest,
         "reveal": options.reveal,

@@ -16,12 +16,11 @@ from leakage_tasks.attacks.untargeted.request import (
 )
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
-from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs.index.corpus import IndexSource
 from leakage_tasks.pairs.index.store import CorpusIndex
 from leakage_tasks.pairs.source import PAIR_OPTIONS
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.options import TASKS, SearchOptions, options_with_data
+from leakage_tasks.tasks.options import TASKS, SearchOptions, declared_values, options_with_data, picked
 from leakage_tasks.tasks.untargeted.corpora import check_controls, read_corpus
 from leakage_tasks.tasks.untargeted.prompts import PromptTexts, read_prompts
 
@@ -101,15 +100,12 @@ def read_untargeted_options(metadata: Mapping[str, Any]) -> UntargetedOptions:
 def untargeted_options(values: Mapping[str, Any]) -> UntargetedOptions:
     """Return the options from typed values by name. Raises OptionError for an invalid value."""
     usual = {name: option.default for name, option in UNTARGETED_DECODING.items()}
-    scheme = DecodingConfig(**{**usual, **{name: values[name] for name in UNTARGETED_DECODING if name in values}})
+    scheme = DecodingConfig(**{**usual, **picked(values, UNTARGETED_DECODING)})
     for name in _DRAWING if scheme.decoding == "greedy" else ():
         if name in values:
             raise OptionError(f"{name} means nothing to decoding=greedy: leave it out, or use decoding=sample")
-    request = UntargetedRequest(scheme, **{name: values[name] for name in REQUEST_OPTIONS if name in values})
+    request = UntargetedRequest(scheme, **picked(values, REQUEST_OPTIONS))
     for name, kind in (("prompts", SHORT), ("ordinary", ORDINARY)):
         if name in values and kind not in request.chosen:
             raise OptionError(f"{name}={values[name]} has no use without kinds={kind}: add the kind, or leave it out")
-    direct = {name: values[name] for name in options_of(UntargetedOptions) if name in values}
-    if "memory" in direct:
-        direct["memory"] = read_size(direct["memory"])
-    return UntargetedOptions(values, request, **direct)
+    return UntargetedOptions(values, request, **declared_values(values, UntargetedOptions))

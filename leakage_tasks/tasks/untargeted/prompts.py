@@ -15,6 +15,7 @@ from leakage_tasks.attacks.untargeted.words import ORDINARY as BUILT_IN
 from leakage_tasks.attacks.untargeted.words import REPEATED, WORDS
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import read_named
+from leakage_tasks.core.stable_inputs import FileStamp, file_stamp
 from leakage_tasks.pairs.index.store import SEPARATOR, CorpusIndex
 
 ATTEMPTS = 10_000
@@ -66,7 +67,7 @@ class PromptTexts:
 
 def read_prompts(path: str, option: str) -> tuple[str, ...]:
     """Return the lines of a file of prompts, without empty lines. Raises OptionError for a file without a prompt."""
-    return _lines(path, option, _stamp(path))
+    return _lines(path, option, file_stamp(Path(path)))
 
 
 def corpus_prefix(index: CorpusIndex, text: TextId, request: UntargetedRequest, data: str) -> tuple[int, ...]:
@@ -87,16 +88,8 @@ def corpus_prefix(index: CorpusIndex, text: TextId, request: UntargetedRequest, 
     )
 
 
-def _stamp(path: str) -> tuple[int, int] | None:
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
-
-
 @lru_cache(maxsize=8)
-def _lines(path: str, option: str, stamp: tuple[int, int] | None) -> tuple[str, ...]:
+def _lines(path: str, option: str, stamp: FileStamp | None) -> tuple[str, ...]:
     lines = tuple(line.strip() for line in read_named(path, f"prompts of {option}=", OptionError).splitlines())
     if not any(lines):
         raise OptionError(f"{path}: holds no prompt: give one prompt per line in {option}=")

@@ -22,17 +22,15 @@ from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.embedded_tokens import embedded_tokens
 from leakage_tasks.targets.harness.chat import template_of
 from leakage_tasks.targets.harness.endpoint import takes_messages_alone
-from leakage_tasks.targets.harness.fast_path import fast_target
-from leakage_tasks.targets.harness.target import HarnessTarget
 from leakage_tasks.targets.harness.writing import TextWriter
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
 from leakage_tasks.targets.suffix.writing import CausalWriter
+from leakage_tasks.tasks.suffix.suffix_handler import causal_target
 from leakage_tasks.tasks.untargeted.options import UntargetedOptions
 from leakage_tasks.tasks.untargeted.prompts import corpus_prefix
 
 Writer = tuple[WritesPrompted, list[Prompt], str]
 """A writer, the prompts in its form, and the access to the model that it needs."""
-ANY_TOKEN = 0
 
 
 def writer_of(
@@ -63,16 +61,10 @@ def writer_of(
 
     if isinstance(lm, HFLM) and lm.backend == "causal":
         _check_tokenizer(lm.tokenizer, corpora[0], options, "the model's")
-        target = _causal(lm)
+        target = causal_target(lm, [ORDINARY[0], ORDINARY[-1]])
         if target is not None:
             return _on_tokens(lm, target, options, texts, prefix, chat)
     return _on_text(lm, options, texts, prefix, chat, corpora[0])
-
-
-def _causal(lm: Any) -> CausalTarget | None:
-    start = ANY_TOKEN if lm.prefix_token_id is None else lm.prefix_token_id
-    target = fast_target(lm, HarnessTarget(lm), [ORDINARY[0], ORDINARY[-1]], private=True, prefix=start)
-    return target if isinstance(target, CausalTarget) else None
 
 
 def _on_tokens(

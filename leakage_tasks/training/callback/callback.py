@@ -27,11 +27,9 @@ from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.tasks.progress import CanariesBar
-from leakage_tasks.training.callback.announcement import announce_baseline
+from leakage_tasks.training.callback.before_training import announce_baseline, check_before_training, watched_canaries
 from leakage_tasks.training.callback.target import in_chat, live_target, preserved_training_state
 from leakage_tasks.training.callback.time_share import GROWTH, OutOfTime, TimeShare
-from leakage_tasks.training.callback.watched import watched_canaries
-from leakage_tasks.training.preflight.start import check_before_training
 from leakage_tasks.training.sharding import check_whole
 
 BUDGET = 2_000

@@ -16,9 +16,15 @@ from leakage_tasks.canaries import Canary, manifest_hash, read_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import first_line, log
 from leakage_tasks.training.callback.target import preserved_training_state
-from leakage_tasks.training.preflight.copies import Copy, CopyFinder, Spelling, unchanged_text, without_space_and_case
+from leakage_tasks.training.preflight.copies import (
+    Copy,
+    CopyFinder,
+    Edges,
+    Spelling,
+    unchanged_text,
+    without_space_and_case,
+)
 from leakage_tasks.training.preflight.counts import CanaryCounts
-from leakage_tasks.training.preflight.edges import Edges
 from leakage_tasks.training.preflight.probes import (
     example_starts,
     gradient_reaches,
@@ -26,9 +32,15 @@ from leakage_tasks.training.preflight.probes import (
     trained_share,
 )
 from leakage_tasks.training.preflight.report import Preflight
-from leakage_tasks.training.preflight.rows import BatchRow, Detokenizer, rows_of
+from leakage_tasks.training.preflight.rows import (
+    BatchRow,
+    Detokenizer,
+    Walk,
+    preserved_random_state,
+    rows_of,
+    walk_through,
+)
 from leakage_tasks.training.preflight.turns import PlantedRows, planted_rows
-from leakage_tasks.training.preflight.walk import Walk, preserved_random_state, walk_through
 from leakage_tasks.training.sharding import sharding_of
 
 

@@ -14,8 +14,7 @@ from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.core.version import __version__
 from leakage_tasks.stats.intervals import clopper_pearson
-from leakage_tasks.training.preflight.counts import CanaryCounts
-from leakage_tasks.training.preflight.outcome import describe_controls, describe_copies
+from leakage_tasks.training.preflight.counts import CanaryCounts, describe_controls, describe_copies
 
 SCHEMA = 1
 HEAD = ("canary", "planted", "whole", "cut", "changed", "in the loss", "share", "state")

@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from leakage_tasks.report.card.card import make_card, read_card, read_measured_run, save_card
+from leakage_tasks.core.atomic import write_text
+from leakage_tasks.report.card.card import make_card, read_card, read_measured_run
 from leakage_tasks.report.load.markdown import escaped, table
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
@@ -100,6 +101,6 @@ def _read(path: Path, card: Path, name: str | None) -> None:
     ensure(cell.isprintable() and not re.search(r"[<>]", cell), "a name is harmless in Markdown")
     ensure(table(["a"], [[cell]]).count("\n") == 3, "a name stays in its cell")
     made = make_card(read_card(card), card, run, name=name, audited=())
-    save_card(card, made.text)
+    write_text(card, made.text)
     again = make_card(read_card(card), card, run, name=name, audited=())
     ensure(again.text == made.text, "the same figures again change no card")

@@ -9,7 +9,7 @@ from typing import Any
 from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.canaries.context import read_context
 from leakage_tasks.core.option import Option
-from leakage_tasks.report.check.check import limit_from
+from leakage_tasks.report.check import limit_from
 from leakage_tasks.tasks.contamination.options import CONTAMINATION_OPTIONS, read_contamination_options
 from leakage_tasks.tasks.membership.options import MEMBERSHIP_OPTIONS, read_membership_options
 from leakage_tasks.tasks.options import CANARY_OPTIONS, read_options

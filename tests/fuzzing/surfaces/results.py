@@ -11,7 +11,7 @@ from typing import Any
 
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.board.formats import as_csv, as_json, as_markdown, as_text
-from leakage_tasks.report.check.check import Limit, outcomes, waived
+from leakage_tasks.report.check import Limit, outcomes, waived
 from leakage_tasks.report.compare.changes import as_text as changes_text
 from leakage_tasks.report.compare.changes import compare
 from leakage_tasks.report.compare.changes import page as changes_page

@@ -14,7 +14,7 @@ from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.load.sample_files import find_samples
 from leakage_tasks.report.page import page
 from leakage_tasks.report.plots.findings import costs_of, epochs_of, recall_of, repetitions_of
-from leakage_tasks.report.score.score import audit_text, score_file, score_text
+from leakage_tasks.report.score import audit_text, score_file, score_text
 from tests.fuzzing import mutate
 from tests.fuzzing.case import Call, ensure
 from tests.report.logged import choice, finding, log, suffix

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from leakage_tasks.report.evidence.files import Files
 from leakage_tasks.report.evidence.gather import gather
-from leakage_tasks.report.evidence.given import Given
 from leakage_tasks.report.evidence.record import Evidence, Settings
 from tests.report.pages import usual_canaries, write_run
 
@@ -60,4 +60,4 @@ def selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def evidence(results: Path, model: Path, selftest: Path) -> Evidence:
     """The evidence on :func:`results`, with hashes of the model and a self-test."""
-    return gather(results, SETTINGS, Given(model=(model,), selftest=selftest))
+    return gather(results, SETTINGS, Files(model=(model,), selftest=selftest))

@@ -12,8 +12,8 @@ import pytest
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
+from leakage_tasks.report.evidence.files import Files
 from leakage_tasks.report.evidence.gather import gather
-from leakage_tasks.report.evidence.given import Given
 from leakage_tasks.report.evidence.page import page
 from leakage_tasks.report.evidence.record import Evidence, Settings, canonical
 from tests.conftest import Leakage, Refused
@@ -143,11 +143,11 @@ def _manifest(results: Path, tmp_path: Path) -> tuple[Path, Path]:
 
 def test_the_manifest_must_be_that_of_the_run(results: Path, tmp_path: Path):
     copy, manifest = _manifest(results, tmp_path)
-    evidence = gather(copy, PLAIN, Given(manifest=manifest))
+    evidence = gather(copy, PLAIN, Files(manifest=manifest))
     (given,) = [each for each in evidence.hashes if each.name == "canaries.jsonl"]
     assert given.digest in [each.digest for each in evidence.hashes if each.name == "canary_exposure"]
     with pytest.raises(OptionError, match="the run attacked other canaries: give the manifest of canaries="):
-        gather(results, PLAIN, Given(manifest=manifest))
+        gather(results, PLAIN, Files(manifest=manifest))
 
 
 def test_data_are_compared_with_the_planted_data(results: Path, tmp_path: Path):
@@ -155,7 +155,7 @@ def test_data_are_compared_with_the_planted_data(results: Path, tmp_path: Path):
     (tmp_path / "planted.txt").write_text("planted")
     file = copy / f"results_{STAMP}.json"
     file.write_text(file.read_text().replace("cd" * 32, hashlib.sha256(b"planted").hexdigest()))
-    given = Given(data=(tmp_path / "planted.txt", copy))
+    given = Files(data=(tmp_path / "planted.txt", copy))
     found = [each for each in gather(copy, PLAIN, given).hashes if each.kind == "data"]
     assert [each.source for each in found] == [
         "computed from the file; the planted data of the results",
@@ -166,11 +166,11 @@ def test_data_are_compared_with_the_planted_data(results: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (lambda folder: Given(model=(folder / "none",)), "holds no files of a model"),
-        (lambda folder: Given(selftest=folder / "none"), "cannot be read"),
-        (lambda folder: Given(selftest=folder / "text"), "holds no self-test (not JSON)"),
-        (lambda folder: Given(selftest=folder / "empty.json"), "checks: expected a list of checks"),
-        (lambda folder: Given(data=(folder / "none",)), "cannot be read"),
+        (lambda folder: Files(model=(folder / "none",)), "holds no files of a model"),
+        (lambda folder: Files(selftest=folder / "none"), "cannot be read"),
+        (lambda folder: Files(selftest=folder / "text"), "holds no self-test (not JSON)"),
+        (lambda folder: Files(selftest=folder / "empty.json"), "checks: expected a list of checks"),
+        (lambda folder: Files(data=(folder / "none",)), "cannot be read"),
     ],
 )
 def test_a_wrong_file_is_one_clear_line(results: Path, tmp_path: Path, given: Any, why: str):
@@ -205,7 +205,7 @@ def test_the_command_writes_the_page(results: Path, model: Path, tmp_path: Path,
     limits = ["--limit", "exposure_max=25", "--allow", "planting-claimed"]
     code, out, err = leakage("report", results, "-o", path, *words, *limits)
     assert (code, out, err) == (0, f"wrote {path}\n", "")
-    assert path.read_text(encoding="utf-8") == page(gather(results, SETTINGS, Given(model=(model,))))
+    assert path.read_text(encoding="utf-8") == page(gather(results, SETTINGS, Files(model=(model,))))
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import LeakageError, ManifestError, OptionError
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback import callback as module
+from leakage_tasks.training.callback.before_training import watched_canaries
 from leakage_tasks.training.callback.time_share import OutOfTime, TimeShare
-from leakage_tasks.training.callback.watched import watched_canaries
 from tests.conftest import PATHS
 from tests.oracles import brute_rank, letters
 from tests.training.callback.training_runs import Listener, canaries, looks, manifest, model, trainer_of, watched

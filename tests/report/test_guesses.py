@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
-from leakage_tasks.report.score.guesses import guesses_text, score_guesses
+from leakage_tasks.report.guesses import guesses_text, score_guesses
 
 PAIRS = [Pair(40 + place, (1, 2), (3, place)) for place in range(20)]
 """Their ids are rows of a larger data set, their examples count from 0."""

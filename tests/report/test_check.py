@@ -7,7 +7,7 @@ import pytest
 
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.suffixes import suffix_metrics
-from leakage_tasks.report.check.check import WAIVERS, exceeded_by_chance
+from leakage_tasks.report.check import WAIVERS, exceeded_by_chance
 from tests.conftest import Leakage, Ran, Refused
 from tests.report.made import declaration, leaking, results, tiered, write
 

@@ -13,7 +13,7 @@ from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.report.load.results_file import read_run
 from leakage_tasks.report.load.samples import read_samples
-from leakage_tasks.report.score.score import score_file, score_text
+from leakage_tasks.report.score import score_file, score_text
 from leakage_tasks.stats import power
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.report.saved import (

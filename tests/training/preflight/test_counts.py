@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leakage_tasks.training.preflight.outcome import describe_controls, describe_copies
+from leakage_tasks.training.preflight.counts import describe_controls, describe_copies
 from leakage_tasks.training.preflight.report import CanaryCounts, Preflight
 
 

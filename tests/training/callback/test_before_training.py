@@ -9,7 +9,7 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.training.callback.announcement import announce_baseline
+from leakage_tasks.training.callback.before_training import announce_baseline
 from tests.training.callback.training_runs import watched
 
 

@@ -1,1 +1,0 @@
-"""Limits on leakage, for continuous integration."""

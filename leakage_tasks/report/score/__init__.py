@@ -1,1 +1,0 @@
-"""Scoring of saved samples and of guesses."""
