@@ -68,7 +68,7 @@ class Steps(NamedTuple):
 @dataclass(frozen=True)
 class StepTable:
     """Total weights of steps between pools, in a table with a row for each of ``pairs``, from bin ``high`` down to
-    ``low``. If few cells have a weight, ``weights`` has only those of the ``cells``, in order."""
+    ``low``. If few cells have a weight, only these ``cells`` are stored, in order."""
 
     pairs: int
     low: int

@@ -37,8 +37,8 @@ LARGEST_ALPHABET = 32
 PRIOR = 2.0
 """Weight, in nodes, of the mean over all last tokens in the estimate for one last token."""
 LARGEST_SINGLE = 2**40
-"""Number of fillings from which on expectations have double precision: those of long rare paths are below 2^-149, the
-smallest number in single precision."""
+"""Number of fillings from which on expectations have double precision: along long rare paths they are below 2^-149,
+the smallest number in single precision."""
 TOGETHER = 16
 """Number of trees whose expectations are computed together, so that the arrays fit in a CPU's cache."""
 
