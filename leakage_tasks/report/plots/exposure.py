@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.report.load.format import NEVER
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.style import (
     WHOLE,
@@ -168,6 +167,8 @@ def draw_slopes(names: Sequence[str], groups: Mapping[str, Bits]) -> Figure:
 
     Raises OptionError without exposures.
     """
+    from leakage_tasks.report.load.format import NEVER
+
     if not any(groups.values()):
         raise OptionError("no exposure to draw: no canary has an exposure in all runs: give runs of one manifest")
     figure = new_figure(max(5.0, 2.2 * len(names) + 1.5), 4.8)
