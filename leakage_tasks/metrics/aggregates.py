@@ -277,8 +277,9 @@ def exposure_shown_by(secrets: list[ExposureRange]) -> float | None:
 
     None if it exceeds the largest possible mean exposure.
     """
-    bits = power.least_exposure(len(secrets))
-    return bits if bits <= statistics.fmean(secret.largest for secret in secrets) else None
+    largest = [secret.largest for secret in secrets]
+    bits = power.detectable_exposure(len(secrets), max(largest))
+    return bits if bits is not None and bits <= statistics.fmean(largest) else None
 
 
 def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:

@@ -13,9 +13,7 @@ from scipy import stats
 
 from leakage_tasks.attacks.coarse import band_chances
 from leakage_tasks.metrics.aggregates import of_defined
-
-SMALL, DRAWN = 6, 20_000
-"""Size of a space in bits below which ranks are far from continuous, and the number of simulated draws."""
+from leakage_tasks.stats.rank_exposures import DRAWN, SMALL, drawn_totals
 
 
 class ControlExposure(NamedTuple):
@@ -47,8 +45,7 @@ def chance_of_mean_exposure(bits: float, number: int, largest: float) -> float:
     """
     if largest >= SMALL:
         return float(stats.gamma.sf(math.log(2) * bits * number, number))
-    shares, exposures = zip(*_rank_chances(largest), strict=True)
-    drawn = np.random.default_rng(0).multinomial(number, shares, size=DRAWN) @ np.array(exposures)
+    drawn = drawn_totals(np.random.default_rng(0), number, largest)
     return float((1 + (drawn >= bits * number - 1e-9).sum()) / (1 + DRAWN))
 
 
@@ -60,15 +57,12 @@ def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
     if len(listed) < len(values):
         drawn += stream.gamma(len(values) - len(listed), 1 / math.log(2), size=DRAWN)
     for (banded, log2_size), number in sorted(Counter((value.banded, value.log2_size) for value in listed).items()):
-        shares, exposures = zip(*(band_chances if banded else _rank_chances)(log2_size), strict=True)
+        if not banded:
+            drawn += drawn_totals(stream, number, log2_size)
+            continue
+        shares, exposures = zip(*band_chances(log2_size), strict=True)
         drawn += stream.multinomial(number, np.array(shares) / sum(shares), size=DRAWN) @ np.array(exposures)
     return drawn
-
-
-def _rank_chances(log2_size: float) -> list[tuple[float, float]]:
-    """Return the share and the exposure in bits of each rank of a small space."""
-    size = round(2.0**log2_size)
-    return [(1 / size, log2_size - math.log2(rank)) for rank in range(1, size + 1)]
 
 
 @of_defined

@@ -27,7 +27,7 @@ from leakage_tasks.metrics.control_chance import chance_of_mean_exposure
 from leakage_tasks.metrics.membership_conclusion import conclusion
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.stats.multiple import holm
-from leakage_tasks.stats.power import ALPHA, least_exposure, least_hits, rate_shown
+from leakage_tasks.stats.power import ALPHA, detectable_exposure, least_hits, rate_shown
 
 Short = Literal[
     "above chance",
@@ -115,7 +115,7 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     if figure == "extracted" and not all(0 <= rate <= 1 for _, _, rate in tiers):
         return Verdict("inconclusive", "the extraction rate in the results is not between 0 and 1")
     tested_tiers = [
-        _exposed(copies, number, value, _largest(tested))
+        _exposed(copies, number, value, largest_size(tested))
         if figure == "exposure"
         else _extracted(copies, number, value, chance or 0.0)
         for copies, number, value in tiers
@@ -307,11 +307,9 @@ def _on_identifiers(values: Mapping[str, float | None]) -> Verdict:
 
 def _exposed(copies: int, number: int, mean: float, largest: float) -> _Tested:
     p = chance_of_mean_exposure(mean, number, largest)
-    shown, missed = (
-        f"chance alone exposes {counted(number, 'secret')}{_planted(copies)} this much",
-        least_exposure(number),
-    )
-    return _Tested(copies, number, shown, p, f"a mean exposure below {missed:.2f} bits" if missed <= largest else "")
+    shown = f"chance alone exposes {counted(number, 'secret')}{_planted(copies)} this much"
+    missed = detectable_exposure(number, largest)
+    return _Tested(copies, number, shown, p, "" if missed is None else f"a mean exposure below {missed:.2f} bits")
 
 
 def _extracted(copies: int, number: int, rate: float, chance: float) -> _Tested:
@@ -339,7 +337,7 @@ def _chance(tested: Mapping[str, Any]) -> float | None:
     return None if least is None else min(1.0, 2.0 ** (_ROUNDED - least))
 
 
-def _largest(tested: Mapping[str, Any]) -> float:
+def largest_size(tested: Mapping[str, Any]) -> float:
     """Return log2|R| of the largest space; infinity if it is not stated."""
     return max((size + _ROUNDED for size in _sizes(tested)), default=math.inf)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.nouns import percent
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 from leakage_tasks.metrics.tiers import planted_words
+from leakage_tasks.metrics.verdict import largest_size
 from leakage_tasks.report.load.format import number
 from leakage_tasks.report.load.run import Run, TaskResult
 from leakage_tasks.stats import power
@@ -51,6 +53,8 @@ class AuditPlan:
     reported: int | None = None
     """The number of canaries with a value of ``success_at_10``, if a run withholds the others' as well as the best
     guesses; None if extraction is known for all planted canaries."""
+    log2_size: float = math.inf
+    """log2 of the number of fillings of the largest space; infinity if it is unknown."""
 
 
 def required_sizes(goal: AuditGoal) -> list[str]:
@@ -61,15 +65,17 @@ def required_sizes(goal: AuditGoal) -> list[str]:
 def detectable_effects(plan: AuditPlan) -> list[str]:
     """List the smallest effects that a plan can show, one line per tier, for natural secrets and for the controls."""
     rates = plan.reported is None
-    lines = [_tier(number, planted_words(copies), rates) for copies, number in sorted(plan.planted.items()) if number]
+    lines = [
+        _tier(plan, number, planted_words(copies), rates) for copies, number in sorted(plan.planted.items()) if number
+    ]
     if len(lines) > 1 or not (lines or plan.natural):
-        lines.append(_tier(sum(plan.planted.values()), "planted in all", rates))
+        lines.append(_tier(plan, sum(plan.planted.values()), "planted in all", rates))
     if plan.natural:
         # Findings never state if the best guess is a natural secret.
-        lines.append(_tier(plan.natural, "natural secrets", rates=False))
+        lines.append(_tier(plan, plan.natural, "natural secrets", rates=False))
     if plan.reported is not None:
         lines.append(f"{plan.reported:,} with a value of success_at_10: {_rate(plan.reported)}")
-    return [*lines, _controls(plan.controls)]
+    return [*lines, _controls(plan)]
 
 
 def plan_of_run(run: Run) -> AuditPlan | None:
@@ -81,7 +87,7 @@ def plan_of_run(run: Run) -> AuditPlan | None:
             tiers = {} if result.tested.get("kinds") == [NATURAL] else copies
             planted = {int(times): int(count) for times, count in tiers.items()}
             natural = max(0, total - sum(planted.values()))
-            return AuditPlan(_measured(planted, result), controls, natural, _reported(run))
+            return AuditPlan(_measured(planted, result), controls, natural, _reported(run), largest_size(result.tested))
     return None
 
 
@@ -112,7 +118,8 @@ def plan_of_manifest(path: Path) -> AuditPlan:
     tested, near = attacked(canaries), near_counts(canaries)
     planted = [canary for canary in tested if canary.planted]
     copies = Counter(canary.repetitions + near[canary.id] for canary in planted if canary.kind != NATURAL)
-    return AuditPlan(copies, len(tested) - len(planted), len(planted) - copies.total())
+    largest = max((math.log2(canary.space.size) for canary in tested), default=math.inf)
+    return AuditPlan(copies, len(tested) - len(planted), len(planted) - copies.total(), log2_size=largest)
 
 
 def _for_rate(goal: AuditGoal) -> Iterator[str]:
@@ -171,11 +178,13 @@ def _tier_text(goal: AuditGoal, count: int) -> str:
     return f" in each tier ({count * len(tiers):,} in {len(tiers)} tiers of {', '.join(most)} and {last} copies)"
 
 
-def _tier(count: int, name: str, rates: bool) -> str:
+def _tier(plan: AuditPlan, count: int, name: str, rates: bool) -> str:
     if not count:
         return "no canary planted: nothing can be shown"
     rate = f"{_rate(count)}, " if rates else ""
-    return f"{count:,} {name}: {rate}a mean exposure of {number(power.least_exposure(count))} bits or more"
+    bits = power.detectable_exposure(count, plan.log2_size)
+    exposure = "no mean exposure" if bits is None else f"a mean exposure of {number(bits)} bits or more"
+    return f"{count:,} {name}: {rate}{exposure}"
 
 
 def _rate(count: int) -> str:
@@ -183,9 +192,11 @@ def _rate(count: int) -> str:
     return "no extraction rate" if rate is None else f"an extraction rate of {percent(rate)} or more"
 
 
-def _controls(count: int) -> str:
+def _controls(plan: AuditPlan) -> str:
+    count = plan.controls
     if not count:
         return "no controls: no AUC, no ε, and no test for faults of the tool or of the planting"
     rate = "a TPR at 1 % FPR" if count >= ONE_IN else f"no TPR at 1 % FPR (takes {ONE_IN} controls)"
-    fault = power.least_exposure(count, alpha=NOT_AT_CHANCE.below)
-    return f"{count:,} controls: {rate}; a fault that exposes them by {number(fault)} bits or more on average"
+    bits = power.detectable_exposure(count, plan.log2_size, alpha=NOT_AT_CHANCE.below)
+    fault = "no fault" if bits is None else f"a fault that exposes them by {number(bits)} bits or more on average"
+    return f"{count:,} controls: {rate}; {fault}"

@@ -25,8 +25,9 @@ from leakage_tasks.report.load.samples import Samples, read_samples
 HEADS = ("column", "metric", "value", "95 % interval", "unit", "description")
 WIDTH = 120
 NOTHING = "-"
-NOW_EMPTY = ("min_detectable_exposure",)
-"""Metrics that earlier versions also computed for canaries for which they are empty now."""
+CHANGED_EMPTY = ("min_detectable_exposure",)
+"""Metrics that earlier versions also computed for canaries for which they are empty now, or that were empty for some
+for which they have a value now."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,10 @@ def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
     theirs, ours = _flat(result.values), _flat(scores)
     scorable = {name: value for name, value in theirs.items() if _metric(name) not in samples.unscored}
     emptied = [name for name, value in scorable.items() if value is not None and ours.get(name, value) is None]
-    emptied = [name for name in emptied if _metric(name) in NOW_EMPTY]
-    expected = {name: value for name, value in scorable.items() if name not in emptied}
+    emptied = [name for name in emptied if _metric(name) in CHANGED_EMPTY]
+    filled = [name for name, value in scorable.items() if value is None and _metric(name) in CHANGED_EMPTY]
+    filled = [name for name in filled if ours.get(name) is not None]
+    expected = {name: value for name, value in scorable.items() if name not in (*emptied, *filled)}
     differing = [name for name, value in expected.items() if name not in ours or not _same(value, ours[name])]
     words = [
         f"{name}: {_exactly(expected[name])} in the run, "
@@ -111,7 +114,7 @@ def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
     ]
     if samples.unanswered is None and result.samples not in (None, samples.documents):
         words.insert(0, f"the run had {counted(result.samples, 'document')}, the samples hold {samples.documents}")
-    newer = tuple(name for name, value in ours.items() if name not in theirs and value is not None)
+    newer = (*(name for name, value in ours.items() if name not in theirs and value is not None), *filled)
     return ResultsComparison(file, len(expected) - len(differing), tuple(words), newer, tuple(emptied))
 
 

@@ -11,7 +11,7 @@ Lower bounds on ε use this test for right guesses: ε-DP limits their probabili
 is a Gamma variable (The Secret Sharer, Definition 4). The alternative is Lehmann's (Annals of Mathematical Statistics
 24 (1953) 23): the uniform variable is raised to the power θ, which multiplies all exposures by θ. A planted canary is
 then more exposed than a control with probability θ / (1 + θ). The variance of this AUC is Hanley and McNeil's
-(Radiology 143 (1982) 29).
+(Radiology 143 (1982) 29). In spaces of fewer than 64 fillings, :func:`detectable_exposure` uses the ranks instead.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from scipy import special, stats
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import LEVEL
+from leakage_tasks.stats.rank_exposures import SMALL, detectable_mean
 
 ALPHA = 1 - LEVEL
 """Significance level of the one-sided tests."""
@@ -96,13 +97,25 @@ def _rate_power(rate: float, trials: IntArray, chance: float, alpha: float) -> F
 
 
 def least_exposure(canaries: int, alpha: float = ALPHA, power: float = POWER) -> float:
-    """Return the lowest mean exposure, in bits, that this number of canaries shows to be above chance.
+    """Return the lowest mean exposure, in bits, that this number of canaries of large spaces shows to be above chance.
 
     Raises ValueError if there are no canaries.
     """
     if canaries < 1:
         raise ValueError(f"{canaries} canaries show no exposure")
     return float(stats.gamma.isf(alpha, canaries) / stats.gamma.isf(power, canaries)) * CHANCE_BITS
+
+
+def detectable_exposure(canaries: int, log2_size: float, alpha: float = ALPHA) -> float | None:
+    """Return the lowest mean exposure, in bits, that this number of canaries of a space shows to be above chance.
+
+    ``log2_size`` is log2|R|, the largest possible exposure; None if even this mean is not shown. Raises ValueError if
+    there are no canaries.
+    """
+    bits = least_exposure(canaries, alpha)
+    if log2_size < SMALL:
+        return detectable_mean(canaries, log2_size, alpha, POWER)
+    return bits if bits <= log2_size else None
 
 
 def canaries_for_exposure(bits: float, alpha: float = ALPHA, power: float = POWER) -> int | None:

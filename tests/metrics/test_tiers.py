@@ -136,9 +136,14 @@ def test_what_could_have_been_missed_is_of_the_headline() -> None:
 
 
 def test_no_exposure_is_detectable_in_a_space_that_is_too_small():
+    found = [dataclasses.replace(each, log2_size=1.0, rank=1) for each in findings(RANKS)]
+    assert rows(exposure.metrics, found)["min_detectable_exposure"] is None
+
+
+def test_the_detectable_exposure_of_a_small_space_is_that_of_its_ranks():
     found = [dataclasses.replace(each, log2_size=math.log2(10), rank=1) for each in findings(RANKS)]
     assert least_exposure(3) > math.log2(10)
-    assert rows(exposure.metrics, found)["min_detectable_exposure"] is None
+    assert 0.8 * math.log2(10) < rows(exposure.metrics, found)["min_detectable_exposure"] < math.log2(10)
 
 
 @pytest.mark.parametrize("metrics", [exposure.metrics, extraction.metrics])

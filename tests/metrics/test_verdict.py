@@ -75,8 +75,14 @@ def test_secrets_of_small_spaces_have_the_chance_of_their_ranks(size: int, numbe
 
 
 def test_an_exposure_above_the_largest_possible_one_is_not_called_undetectable() -> None:
-    assert verdict(EXPOSED, {"log2_size": [2.0, 2.0]}, exposure=0.7).words.startswith("not above chance: p = 0.")
-    assert "not detectable" not in verdict(EXPOSED, {"log2_size": [2.0, 2.0]}, exposure=0.7).words
+    words = verdict(EXPOSED, {"log2_size": [1.0, 1.0]}, exposure=0.7, n_planted=3).words
+    assert words.startswith("not above chance: p = 0.")
+    assert "not detectable" not in words
+
+
+def test_what_is_not_detected_in_a_small_space_is_that_of_its_ranks() -> None:
+    words = verdict(EXPOSED, {"log2_size": [1.0, 1.0]}, exposure=0.5, n_planted=20).words
+    assert words.endswith("not detectable: a mean exposure below 0.80 bits")
 
 
 def test_a_detectable_rate_is_rounded_as_in_the_other_reports() -> None:

@@ -64,6 +64,14 @@ def test_a_manifest_and_a_run_say_how_many_they_have(tmp_path: Path, leakage: Le
     assert "no controls: no AUC" in out
 
 
+def test_the_exposures_of_small_spaces_are_those_of_their_ranks(tmp_path: Path, ran: Ran) -> None:
+    tested = {"planted": 20, "controls": 5, "repetitions": {"1": 20}, "log2_size": [1.0, 1.0]}
+    declared = {"canary_exposure": declaration("canary_exposure", tested=tested)}
+    out, _ = ran("power", write(tmp_path, results({"canary_exposure": {"exposure": 0.0}}, declared=declared)))
+    assert "a mean exposure of 0.800 bits or more" in out
+    assert "  5 controls: no TPR at 1 % FPR (takes 100 controls); no fault\n" in out
+
+
 @pytest.mark.parametrize(("count", "shown"), [(2, "an extraction rate of 55.3 % or more"), (0, "no extraction rate")])
 def test_a_run_on_natural_secrets_shows_rates_of_those_with_a_result(
     tmp_path: Path, ran: Ran, count: int, shown: str

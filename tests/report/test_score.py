@@ -261,10 +261,16 @@ def test_rows_that_came_later_are_no_difference(copy):
 def test_a_row_that_is_empty_in_later_versions_is_no_difference(copy, monkeypatch):
     before = rows(copy, EXPOSURE)["min_detectable_exposure,none"]
     assert before is not None
-    monkeypatch.setattr(power, "least_exposure", lambda canaries: 1e3)
+    monkeypatch.setattr(power, "least_exposure", lambda canaries, alpha: 1e3)
     scored = score_file(samples_of(copy, EXPOSURE))
     assert (scored.compared.differences, scored.compared.emptied) == ((), ("min_detectable_exposure,none",))
     assert "from an earlier version, now empty: min_detectable_exposure,none\n" in score_text(scored)
+
+
+def test_a_row_that_was_empty_in_earlier_versions_is_newer(copy):
+    name = "min_detectable_exposure,none"
+    compared = change(copy, lambda data: data["results"][EXPOSURE].update({name: None}))
+    assert (compared.differences, compared.newer) == ((), (name,))
 
 
 def test_documents_that_are_missing_are_named(copy):

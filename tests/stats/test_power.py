@@ -16,6 +16,7 @@ from leakage_tasks.stats.power import (
     auc_power,
     balanced_canaries_for_exposure,
     canaries_for_exposure,
+    detectable_exposure,
     least_exposure,
     least_hits,
     least_rate,
@@ -72,6 +73,15 @@ def test_the_least_exposure_shows_in_eight_of_ten_simulated_runs(canaries: int) 
     leak = -np.log2(stream.random((RUNS, canaries))).mean(axis=1) * least_exposure(canaries) * math.log(2)
     shown = (leak[:, None] > np.quantile(chance, 0.95)).mean()
     assert shown == pytest.approx(0.8, abs=0.02)
+
+
+@pytest.mark.parametrize("number", [5, 20])
+def test_the_detectable_exposure_of_secrets_of_yes_and_no_is_that_of_a_rate(number: int) -> None:
+    assert detectable_exposure(number, 1.0) == pytest.approx(least_rate(number, 0.5), abs=0.01)
+
+
+def test_no_exposure_is_detectable_if_chance_often_ranks_all_secrets_first() -> None:
+    assert (detectable_exposure(4, 1.0), detectable_exposure(1, math.log2(64))) == (None, None)
 
 
 @pytest.mark.parametrize("bits", [1.6, 2.0, 3.0, 8.0])
