@@ -142,7 +142,7 @@ class Finding:
     @property
     def tier(self) -> int | None:
         """The canary's tier: :attr:`copies`, or :data:`CONTEXT`; None if the model never read it."""
-        return {"": self.copies, "context": CONTEXT}.get(self.reading)
+        return tier_of(self.copies, self.reading)
 
     @property
     def exposure(self) -> float | None:
@@ -170,6 +170,11 @@ class Finding:
         if data["uniform"] is None:
             del data["uniform"]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)
+
+
+def tier_of(copies: int, reading: TrainingExposure) -> int | None:
+    """Return the tier of a canary: its number of copies, or :data:`CONTEXT`; None if the model never read it."""
+    return {"": copies, "context": CONTEXT}.get(reading)
 
 
 def json_fields(record: Any) -> dict[str, Any]:

@@ -127,8 +127,10 @@ def copies_of(canaries: Iterable[Grouped]) -> Copies:
     return tiers_ + Counter(family for _, family in open_ if family)
 
 
-def planted_words(copies: int) -> str:
-    """Return the repetition count in words. For :data:`.CONTEXT`, describe the training exposure instead."""
+def planted_words(copies: int | None) -> str:
+    """Return the repetition count in words. For :data:`.CONTEXT` and None, describe the training exposure instead."""
+    if copies is None:
+        return "absent from the training data"
     if copies == CONTEXT:
         return "read only as context"
     return "planted once" if copies == 1 else f"planted {copies:,} times"

@@ -63,6 +63,15 @@ def test_near_copies_count_as_copies(tmp_path: Path) -> None:
     assert (groups["planted once"], groups["planted 16 times"]) == (10, 11)
 
 
+def test_canaries_that_training_did_not_learn_from_have_groups_after_those_of_copies(tmp_path: Path) -> None:
+    unlearnt = [canary("seen", rank=8, reading="context"), canary("lost", rank=8, reading="absent")]
+    runs = [write_run(tmp_path / name, name, [*unlearnt, *usual_canaries(0.9)]) for name in ("one", "two")]
+    groups = [(each.group, each.count) for each in compared(*runs).changes if each.task == EXPOSURE]
+    planted = ("planted once", "planted 4 times", "planted 16 times")
+    unread = [("absent from the training data", 1), ("read only as context", 1)]
+    assert groups == [*((words, 10) for words in planted), *unread, (IN_ALL, 32), ("controls", 10)]
+
+
 def test_differences_are_those_of_each_canary_with_itself(before: Path, after: Path) -> None:
     def bits(leaking: float) -> dict[str, float]:
         return {found.canary: found.exposure or 0.0 for _, found, _ in usual_canaries(leaking) if found.planted}

@@ -16,6 +16,7 @@ from leakage_tasks.report.compare.documents import (
     IN_ALL,
     NATURAL_SECRETS,
     NON_MEMBERS,
+    NOT_LEARNT,
     RUNS_OF_CONTROLS,
     Document,
     documents_of_both,
@@ -132,7 +133,7 @@ def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
         groups.setdefault(document.group, []).append(document)
     controls = COMPARED[task].controls
     unplanted = {group: groups.pop(group, []) for group in (NATURAL_SECRETS, controls)}
-    for group in sorted(groups, key=lambda group: (group != UNTARGETED_PROMPTS, copies_in(group))):
+    for group in sorted(groups, key=lambda group: (group != UNTARGETED_PROMPTS, copies_in(group), group)):
         yield _change(task, group, groups[group])
     if len(groups) > 1:
         yield _change(task, COMPARED[task].together, [document for document in documents if document.group in groups])
@@ -142,9 +143,9 @@ def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
 
 
 def copies_in(group: str) -> float:
-    """Return a group's number of copies, parsed from its name; infinity for canaries that were not planted."""
+    """Return a group's number of copies, parsed from its name; infinity for canaries of no repetition count."""
     digits = "".join(letter for letter in group if letter.isdigit())
-    return float("inf") if group in (NATURAL_SECRETS, NEVER) else int(digits or 1)
+    return float("inf") if group in (NATURAL_SECRETS, NEVER, *NOT_LEARNT) else int(digits or 1)
 
 
 def _change(task: str, group: str, documents: Sequence[Document]) -> Change:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.contamination.finding import OrderFinding, contamination_finding_from_json
-from leakage_tasks.attacks.finding import EXTRAPOLATED
+from leakage_tasks.attacks.finding import CONTEXT, EXTRAPOLATED
 from leakage_tasks.attacks.membership.finding import membership_finding_from_json
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.metrics.suffix_values import recalled
@@ -30,6 +30,8 @@ IN_ALL, ALL_TEXTS, PAIRS, DOCUMENTS, SHARDS, MEMBERS = (
 )
 NATURAL_SECRETS = "natural secrets"
 """Group of secrets that were not planted; the auditor does not choose the number of their copies."""
+NOT_LEARNT = (planted_words(CONTEXT), planted_words(None))
+"""Groups of planted canaries that no trained weight learnt from."""
 RUNS_OF_CONTROLS = "runs of controls"
 """Group of texts that are searched for runs of the controls in place of the corpus."""
 NON_MEMBERS = "non-members"
@@ -105,7 +107,7 @@ def _one(name: str, group: str, value: float, bound: bool = False) -> Document:
 def _group(canary: CanaryDetail) -> str:
     if not canary.planted:
         return NEVER
-    return NATURAL_SECRETS if canary.kind == NATURAL else planted_words(canary.repetitions)
+    return NATURAL_SECRETS if canary.kind == NATURAL else planted_words(canary.tier)
 
 
 def _exposures(run: Run, details: Details) -> Iterator[Document]:

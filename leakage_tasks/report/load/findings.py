@@ -67,6 +67,12 @@ class CanaryDetail:
         return None if self.exposure is None else self.exposure.exposure
 
     @property
+    def tier(self) -> int | None:
+        """The tier of the canary's findings; None if the model never read it."""
+        finding = self.exposure or self.extraction
+        return None if finding is None else finding.tier
+
+    @property
     def extracted(self) -> bool | None:
         """True if the best guess is the secret; None if there was no guess."""
         finding = self.extraction

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from leakage_tasks.attacks.coarse import NATURAL
+from leakage_tasks.attacks.finding import TrainingExposure, tier_of
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.core.records import Between, WrongField, mapping, reader_of
 from leakage_tasks.report.load.validate import is_finite, load_json
@@ -82,6 +83,12 @@ class EpochExposure:
     log2_size: Annotated[float, Between(0)]
     bound: bool = False
     natural: bool = False
+    reading: TrainingExposure = ""
+
+    @property
+    def tier(self) -> int | None:
+        """The canary's tier, as in :attr:`.Finding.tier`."""
+        return tier_of(self.repetitions, self.reading)
 
 
 @dataclass(frozen=True)

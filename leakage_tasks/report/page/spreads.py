@@ -8,13 +8,26 @@ from typing import Any, NamedTuple
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.load.figures import Figure
 from leakage_tasks.report.load.format import number, with_interval
-from leakage_tasks.report.plots.repetitions import NATURAL_CONTROLS, NATURAL_SECRETS, RunByRepetitions, draw_repetitions
+from leakage_tasks.report.plots.repetitions import (
+    ABSENT,
+    CONTEXT_ONLY,
+    NATURAL_CONTROLS,
+    NATURAL_SECRETS,
+    RunByRepetitions,
+    draw_repetitions,
+)
 from leakage_tasks.report.plots.style import data_uri
 from leakage_tasks.stats.intervals import clopper_pearson
 
 DOTS = 200
 """Maximum number of points of a group in the figure."""
-_GROUPS = {NATURAL_CONTROLS: "never (controls of natural)", NATURAL_SECRETS: "natural", 0: "never (controls)"}
+_GROUPS = {
+    ABSENT: "absent from the training data",
+    CONTEXT_ONLY: "read only as context",
+    NATURAL_CONTROLS: "never (controls of natural)",
+    NATURAL_SECRETS: "natural",
+    0: "never (controls)",
+}
 EXPOSURE_HEADS = ("Planted", "n", "Minimum", "First quartile", "Median", "Third quartile", "Maximum")
 EXTRACTION_HEADS = ("Planted", "Extracted", "of", "Share and 95 % interval")
 

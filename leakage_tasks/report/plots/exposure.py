@@ -103,7 +103,7 @@ def _group(point: EpochExposure) -> str:
 
     if not point.repetitions:
         return "natural controls" if point.natural else "never shown"
-    return "natural secrets" if point.natural else planted_words(point.repetitions)
+    return "natural secrets" if point.natural else planted_words(point.tier)
 
 
 def _draw_controls(axes: Axes, points: Sequence[EpochExposure], label: str) -> list[Entry]:

@@ -128,6 +128,7 @@ def epochs_of(sources: Sources) -> list[EpochExposure]:
             log2_size=finding.log2_size,
             bound=finding.method == "lower_bound",
             natural=finding.kind == NATURAL,
+            reading=finding.reading,
         )
         for epoch, run in enumerate(_exposed_runs(sources), 1)
         for finding in run.exposure

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leakage_tasks.attacks.coarse import NATURAL
-from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.attacks.finding import CONTEXT, Finding
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import FEWEST
@@ -34,9 +34,16 @@ WIDEST = 7.0
 """Largest width in inches of a panel that shares its row with another."""
 
 
-NATURAL_CONTROLS, NATURAL_SECRETS = -2, -1
-"""Groups instead of a number of copies: the auditor does not choose how often a natural secret occurs in the data."""
-_GROUPS = {NATURAL_CONTROLS: "natural,\ncontrols", NATURAL_SECRETS: "natural", 0: "0 (never)"}
+ABSENT, CONTEXT_ONLY, NATURAL_CONTROLS, NATURAL_SECRETS = -4, -3, -2, -1
+"""Groups instead of a number of copies: training never read some planted canaries, or not in its loss, and the auditor
+does not choose how often a natural secret occurs in the data."""
+_GROUPS = {
+    ABSENT: "absent",
+    CONTEXT_ONLY: "context\nonly",
+    NATURAL_CONTROLS: "natural,\ncontrols",
+    NATURAL_SECRETS: "natural",
+    0: "0 (never)",
+}
 
 
 class CanaryPoint(NamedTuple):
@@ -224,7 +231,10 @@ def _draw_extracted(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequen
 def _group(finding: Finding) -> int:
     if finding.kind == NATURAL:
         return NATURAL_SECRETS if finding.planted else NATURAL_CONTROLS
-    return finding.copies if finding.planted else 0
+    if not finding.planted:
+        return 0
+    tier = finding.tier
+    return ABSENT if tier is None else CONTEXT_ONLY if tier == CONTEXT else tier
 
 
 def _jitter(number: int) -> float:

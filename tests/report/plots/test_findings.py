@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.report.plots.findings import (
     EXPOSURE,
@@ -17,6 +18,7 @@ from leakage_tasks.report.plots.findings import (
     recall_of,
     repetitions_of,
 )
+from leakage_tasks.report.plots.repetitions import ABSENT, CONTEXT_ONLY
 from tests.report.logged import SIZE, choice, finding, log, suffix
 
 RANKS = {"c1": (4.0, 1), "c2": (1.0, 10), "c3": (1000.0, 1), "k1": (9e5, 0), "k2": (5e5, 0), "k3": (10.0, 0)}
@@ -58,6 +60,17 @@ def test_near_copies_count_as_copies_in_every_plot(tmp_path):
     (run,) = repetitions_of([tmp_path])
     assert [point.repetitions for point in (*run.exposures, *epochs_of([tmp_path]), *costs_of([tmp_path]))] == [16] * 3
     assert list(run.extracted) == [16]
+
+
+@pytest.mark.parametrize(
+    ("reading", "group", "tier"), [("context", CONTEXT_ONLY, CONTEXT), ("absent", ABSENT, None), ("", 4, 4)]
+)
+def test_what_training_did_not_learn_from_is_not_among_its_copies(tmp_path, reading, group, tier):
+    found = [replace(finding("a"), reading=reading, repetitions=4)]
+    log(tmp_path / "a", {EXPOSURE: found, EXTRACTION: found})
+    (run,) = repetitions_of([tmp_path])
+    assert ([point.repetitions for point in run.exposures], list(run.extracted)) == ([group], [group])
+    assert [point.tier for point in epochs_of([tmp_path])] == [tier]
 
 
 def test_a_finding_without_a_rank_is_no_point(tmp_path):
