@@ -11,6 +11,7 @@ from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding
 from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.metrics.clustered import SHARE
 from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.report.load.figures import Figure
 from leakage_tasks.report.load.sample_files import find_samples
@@ -164,7 +165,7 @@ def exact_share(documents: Sequence[DocumentWindows]) -> Figure:
     hits = [(float(window.exact), index) for index, each in enumerate(documents) for window in each.windows]
     values, clusters = zip(*hits, strict=True)
     low, high = clustered_share(values, clusters) if len(documents) > 1 else (None, None)
-    return Figure(sum(values) / len(values), low, high, "Clopper-Pearson by document", count=len(values))
+    return Figure(sum(values) / len(values), low, high, SHARE.kind, count=len(values))
 
 
 def near_share(documents: Sequence[DocumentWindows]) -> Figure | None:
@@ -178,7 +179,7 @@ def near_share(documents: Sequence[DocumentWindows]) -> Figure | None:
         return None
     total = sum(tokens for _, tokens in known)
     low, high = _ratio_interval(known) if len(known) > 1 else (None, None)
-    return Figure(sum(part for part, _ in known) / total, low, high, "Clopper-Pearson by document", count=total)
+    return Figure(sum(part for part, _ in known) / total, low, high, SHARE.kind, count=total)
 
 
 def mean_probability(documents: Sequence[DocumentWindows]) -> Figure | None:

@@ -91,6 +91,13 @@ def test_shares_are_over_all_windows_and_tokens_with_intervals_by_document(tmp_p
     assert exact_share([control]).low is None
 
 
+def test_the_interval_of_a_share_names_its_method(tmp_path: Path) -> None:
+    first, second, _ = documents(tmp_path)
+    near = near_share([first, second])
+    assert near is not None
+    assert [figure.kind for figure in (exact_share([first, second]), near)] == ["by-document Korn-Graubard"] * 2
+
+
 def test_independent_windows_have_the_usual_interval() -> None:
     shares = random.Random(0)
     lonely = [DocumentWindows(n, False, (Window(Stretch(0, 5), 0.5, shares.random() < 0.3, ()),)) for n in range(40)]
