@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from leakage_tasks.report.evidence.protocol import SELFTEST
 from leakage_tasks.report.evidence.questions import NOT_TESTED
 from leakage_tasks.report.evidence.record import Evidence, Row, canonical, digest_of
-from leakage_tasks.report.load.format import ARROWS, audit_words, number
+from leakage_tasks.report.load.format import ARROWS, audit_words, limited, number
 from leakage_tasks.report.page.document import render
 
 STYLES = ("base.css", "table.css", "plots.css", "details.css", "print.css", "evidence.css")
@@ -38,8 +38,10 @@ def page(evidence: Evidence) -> str:
     )
 
 
-def _counted(value: float) -> str:
-    return f"{value:,.0f}" if value and float(value).is_integer() else number(value)
+def _counted(value: float, limit: float | None = None) -> str:
+    if value and float(value).is_integer():
+        return f"{value:,.0f}"
+    return number(value) if limit is None else limited(value, limit)
 
 
 def _by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:

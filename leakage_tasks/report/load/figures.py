@@ -60,6 +60,8 @@ class Flag:
     """True if the task has no primary metric."""
     waiver: str = ""
     """The name that ``leakage check --allow`` accepts."""
+    below: float | None = None
+    """The limit below which the value raises the flag."""
 
     @property
     def unranked(self) -> bool:
@@ -142,7 +144,8 @@ def flags(result: TaskResult) -> list[Flag]:
     for name, row in result.rows.items():
         value, check = result.headline.get(name), row.check
         if value is not None and check is not None and value < check.below:
-            raised.append(Flag(result.task, name, value, check.words, check.fault, check.low, waiver=check.name))
+            reason = check.words, check.fault, check.low
+            raised.append(Flag(result.task, name, value, *reason, waiver=check.name, below=check.below))
     return raised
 
 

@@ -29,6 +29,14 @@ def number(value: float | None) -> str:
     return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def limited(value: float, limit: float) -> str:
+    """Format a value as :func:`number`, or with more digits if rounding would move a value below ``limit`` to it."""
+    text, digits = number(value), 3
+    while (float(text.replace(",", "")) < limit) != (value < limit):
+        text, digits = f"{value:.{digits}g}", digits + 1
+    return text
+
+
 def interval(figure: Figure | AuditFigure, shown: Callable[[float | None], str] = number) -> str:
     """Format an interval as ``[low, high]`` with the ends as ``shown``, or as an empty text if there is none."""
     if figure.low is None or figure.high is None:
@@ -82,4 +90,5 @@ def measure(flag: Flag) -> str:
     p_value = "p" in flag.row.split("_")
     name = "p" if p_value else flag.row
     counted = not p_value and flag.value.is_integer()
-    return f" ({name} = {f'{flag.value:,.0f}' if counted else number(flag.value)})"
+    shown = number(flag.value) if flag.below is None else limited(flag.value, flag.below)
+    return f" ({name} = {f'{flag.value:,.0f}' if counted else shown})"

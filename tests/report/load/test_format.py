@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from leakage_tasks.report.load.figures import Figure, Flag
-from leakage_tasks.report.load.format import context_lines, flag_words, interval, number
+from leakage_tasks.report.load.format import context_lines, flag_words, interval, measure, number
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,21 @@ def test_the_same_flag_of_two_tasks_is_said_once():
     same = [Flag(task, "n_planted", 4.0, "few") for task in ("a", "b")]
     other = Flag("a", "control_p", 0.001, "not at chance", fault=True)
     assert flag_words([*same, other]) == ["a, b: few (n_planted = 4)", "a: not at chance (p = 1.0e-03)"]
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "text"),
+    [
+        (0.0099, 0.01, "0.0099"),
+        (0.0099996, 0.01, "0.0099996"),
+        (0.9996, 1, "0.9996"),
+        (0.001, 0.01, "1.0e-03"),
+        (0.01, 0.01, "0.010"),
+        (999.99, 1000, "999.99"),
+    ],
+)
+def test_a_flagged_value_is_shown_below_its_limit(value: float, limit: float, text: str):
+    assert measure(Flag("a", "share", value, "", below=limit)) == f" (share = {text})"
 
 
 def test_a_share_that_raises_an_alarm_is_not_rounded_to_a_count():
