@@ -183,11 +183,6 @@ def _clopper_pearson(hits: Sequence[float]) -> tuple[float, float]:
     return intervals.clopper_pearson(round(sum(hits)), len(hits))
 
 
-def _share_ends(values: list[ShareEnds]) -> tuple[float, float]:
-    low, high = zip(*values, strict=True)
-    return _clopper_pearson(low)[0], _clopper_pearson(high)[1]
-
-
 def _sampled_ends(values: list[SampledShare]) -> tuple[float, float]:
     """Return the bootstrap interval, widened to the Clopper-Pearson interval of all draws if all hits are known.
 
@@ -235,9 +230,6 @@ def _probability_ends(values: list[ProbabilityBounds]) -> tuple[float, float]:
 
 CLOPPER_PEARSON = _interval("Clopper-Pearson", _clopper_pearson)
 """Interval of the share of values that are 1."""
-SHARE_ENDS = _interval(CLOPPER_PEARSON.kind, _share_ends)
-"""Clopper-Pearson interval of a share if the membership of some documents is unknown; they count only for the upper
-end."""
 BOOTSTRAP = _interval("bootstrap", _bootstrap_ends)
 """Percentile bootstrap interval of the mean."""
 SAMPLED_SHARE = _interval(BOOTSTRAP.kind, _sampled_ends)

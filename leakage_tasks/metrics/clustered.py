@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from leakage_tasks.attacks.suffix.finding import SelectedView
-from leakage_tasks.metrics.aggregates import Aggregate, Interval, of_defined
+from leakage_tasks.metrics.aggregates import Aggregate, Interval, ShareEnds, mean, of_defined
 from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, always
 from leakage_tasks.stats.clusters import clustered_mean, clustered_share
 from leakage_tasks.stats.intervals import clopper_pearson
@@ -21,6 +21,14 @@ class OfDocument(NamedTuple):
     """A value of one window, and the number of its document."""
 
     value: float
+    document: int
+
+
+class EndsOfDocument(NamedTuple):
+    """Membership of a pair in a share at the lower and the upper end of its value, and the number of its document."""
+
+    low: float
+    high: float
     document: int
 
 
@@ -53,6 +61,21 @@ SHARE = _interval("by-document Korn-Graubard", clustered_share)
 """Interval of a share of windows."""
 
 
+def _share_of_pairs(values: Sequence[float], documents: Sequence[int]) -> tuple[float, float]:
+    """Return the interval by document, or by pair if all pairs are of one document and describe it alone."""
+    return clustered_share(values, documents if len(set(documents)) >= FEWEST_DOCUMENTS else range(len(values)))
+
+
+def _share_end(end: int) -> Aggregate[EndsOfDocument]:
+    return of_defined(lambda values: _share_of_pairs([each[end] for each in values], [each[2] for each in values])[end])
+
+
+PAIR_SHARE = _interval("by-document Korn-Graubard (a single document: Clopper-Pearson)", _share_of_pairs)
+"""Interval of a share of pairs; it is Clopper and Pearson's if each pair is a document of its own, too."""
+PAIR_SHARE_ENDS = Interval(PAIR_SHARE.kind, _share_end(0), _share_end(1))
+"""Interval of a share if the membership of some pairs is unknown; they count only for the upper end."""
+
+
 def mean_between(least: float, most: float | None) -> Interval:
     """Return the bootstrap interval by document of the mean of values from ``least`` to ``most`` (None: unlimited).
 
@@ -77,11 +100,40 @@ def by_document(value: Measure, control: bool) -> Callable[[SelectedView], OfDoc
     def of(selected: SelectedView) -> OfDocument | None:
         if selected.finding.control is not control:
             return None
-        number, document = value(selected), selected.finding.document
-        # A pair that is not cut from text is a document of its own.
-        return None if number is None else OfDocument(number, selected.pair if document is None else document)
+        number = value(selected)
+        return None if number is None else OfDocument(number, _document(selected))
 
     return of
+
+
+def _document(selected: SelectedView) -> int:
+    # A pair that is not cut from text is a document of its own.
+    return selected.pair if selected.finding.document is None else selected.finding.document
+
+
+def share_rows(
+    spec: MetricSpec,
+    value: Measure,
+    applies: Applies[SelectedView] = always,
+    ends: Callable[[SelectedView], ShareEnds | None] | None = None,
+) -> list[Row]:
+    """Return a share of pairs with its interval by document: three rows.
+
+    Args:
+        spec: Name, description and direction.
+        value: Returns 1 for a pair in the share, 0 for another, None for a pair without a value.
+        applies: Returns True if the results have the rows.
+        ends: Returns the membership at both ends of its value, if some are unknown.
+    """
+    row = replace(spec, unit="share").row(value, mean, applies)
+    if ends is None:
+        return row.with_ends(PAIR_SHARE, by_document(value, False))
+
+    def of_document(selected: SelectedView) -> EndsOfDocument | None:
+        found = ends(selected)
+        return None if found is None else EndsOfDocument(*found, _document(selected))
+
+    return row.with_ends(PAIR_SHARE_ENDS, of_document)
 
 
 def clustered(

@@ -8,6 +8,7 @@ from typing import Any
 from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import ProbabilityBounds, ShareEnds, mean
+from leakage_tasks.metrics.clustered import share_rows
 from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.suffix_values import LIKELY, likely, likely_at, probability_of
 from leakage_tasks.stats.intervals import clopper_pearson
@@ -24,7 +25,7 @@ def near_rows(draws: tuple[int, ...]) -> list[Metric[SelectedView, Any]]:
     return [
         *lower.with_ends(aggregates.PROBABILITY_BOUNDS, p_near_ends),
         high.row(p_near_high, mean, _bounded),
-        *MetricSpec("drawn_near", among, direction="lower").rate(drawn_near, _drawn),
+        *share_rows(MetricSpec("drawn_near", among, direction="lower"), drawn_near, _drawn),
         *(row for number in draws for row in _discoverable(number)),
     ]
 
@@ -76,10 +77,8 @@ def _discoverable(draws: int) -> list[Metric[SelectedView, Any]]:
         f"share of suffixes for which {draws:,} draw{'s contain one' if draws > 1 else ' is'} within the edit distance "
         f"near with a probability of {LIKELY} or more, lower bound"
     )
-    row = MetricSpec(f"discoverable_near_{draws}", words, "share", direction="lower").row(
-        partial(discoverable_near, draws), mean, _headline
-    )
-    return row.with_ends(aggregates.SHARE_ENDS, partial(discoverable_near_ends, draws))
+    spec = MetricSpec(f"discoverable_near_{draws}", words, direction="lower")
+    return share_rows(spec, partial(discoverable_near, draws), _headline, partial(discoverable_near_ends, draws))
 
 
 def _drawn(selected: SelectedView) -> bool:

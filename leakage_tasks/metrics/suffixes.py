@@ -11,7 +11,7 @@ from functools import partial
 from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import count, mean, minimum
-from leakage_tasks.metrics.clustered import Row, by_document, document_count
+from leakage_tasks.metrics.clustered import Row, by_document, document_count, share_rows
 from leakage_tasks.metrics.costs import cost_rows
 from leakage_tasks.metrics.metric import Applies, MetricSpec, one, too_few
 from leakage_tasks.metrics.near import near_rows
@@ -70,10 +70,8 @@ def _discoverable(draws: int) -> list[Row]:
         # For a suffix without a draw, the probability with more draws than were made is unknown.
         return _p_z_known(selected) or (_only_drawn(selected) and draws <= selected.view.samples)
 
-    row = MetricSpec(f"discoverable_{draws}", words, "share", direction="lower").row(
-        partial(discoverable, draws), mean, applies
-    )
-    return row.with_ends(aggregates.SHARE_ENDS, partial(discoverable_ends, draws))
+    spec = MetricSpec(f"discoverable_{draws}", words, direction="lower")
+    return share_rows(spec, partial(discoverable, draws), applies, partial(discoverable_ends, draws))
 
 
 def _hundred(selected: SelectedView) -> bool:
@@ -82,7 +80,7 @@ def _hundred(selected: SelectedView) -> bool:
 
 def _among(k: int, applies: Applies[SelectedView]) -> list[Row]:
     spec = MetricSpec(f"recall_at_{k}", f"share of suffixes among the {k} surest drawn", direction="lower")
-    return spec.rate(partial(recalled_among, k), applies)
+    return share_rows(spec, partial(recalled_among, k), applies)
 
 
 def _early_stop(wrong: int | None) -> list[Row]:
@@ -102,9 +100,10 @@ def _early_stop(wrong: int | None) -> list[Row]:
 def _guesses(wrong: int | None) -> list[Row]:
     off = "share of wrong tokens in the guess, mean"
     hdt = MetricSpec("hdt", off, "share", direction="higher", title="HDT", headline=True, count="n")
-    recall = "share of suffixes guessed verbatim"
+    words = "share of suffixes guessed verbatim"
+    recall = MetricSpec("recall", words, direction="lower", title="Recall", headline=True, count="n")
     return [
-        *MetricSpec("recall", recall, direction="lower", title="Recall", headline=True, count="n").rate(recalled),
+        *share_rows(recall, recalled),
         *_early_stop(wrong),
         *_among(3, _headline),
         *_among(100, _hundred),
@@ -134,7 +133,7 @@ def _probabilities() -> list[Row]:
         share("expected_recall", among).row(expected, mean, _p_z_known),
         share("drawn_range_low", f"{ends} lower end").row(expected, aggregates.BY_CHANCE.low, _p_z_known),
         share("drawn_range_high", f"{ends} upper end").row(expected, aggregates.BY_CHANCE.high, _p_z_known),
-        *share("drawn", "share of suffixes drawn at least once").rate(drawn, _headline),
+        *share_rows(share("drawn", "share of suffixes drawn at least once"), drawn, _headline),
         least("inextractability", bits).row(lambda selected: selected.view.p_z_bits, minimum, _p_z_known),
         least("inextractability_untruncated", whole).row(
             lambda selected: selected.view.own_bits, minimum, lambda selected: _headline(selected) and _scored(selected)
@@ -165,7 +164,7 @@ def _beyond_base() -> list[Row]:
         *MetricSpec("bits_added", cheaper, "bits", direction="lower")
         .row(bits_added, mean, _compared)
         .with_ends(aggregates.BOOTSTRAP),
-        *share.rate(beyond_reference, _compared_by_scheme),
+        *share_rows(share, beyond_reference, _compared_by_scheme),
     ]
 
 

@@ -91,6 +91,34 @@ def test_recalls_and_their_intervals():
     assert (found["hdt_ci_low"], found["hdt_ci_high"]) == pytest.approx(bootstrap_mean([0, 0.25, 0.25, 0.25]))
 
 
+SHARES = ("recall", "recall_at_3", "drawn", "discoverable_1")
+
+
+def of_documents(documents):
+    """Readings of pairs of these documents: those of even documents are known, those of odd ones never drawn."""
+    known = {"right": True, "place": 1, "p_z_bits": 0.5}
+    unknown = {"right": False, "place": None, "p_z_bits": 9.0}
+    return [
+        reading(pair, document=document, **(unknown if document % 2 else known))
+        for pair, document in enumerate(documents)
+    ]
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_windows_of_a_document_count_as_one(name):
+    found = table(of_documents([n // 3 for n in range(60)]))
+    low, high = clopper_pearson(10, 20)
+    assert found[name] == 1 / 2
+    assert found[f"{name}_ci_low"] <= low
+    assert found[f"{name}_ci_high"] >= high
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_windows_of_a_single_document_are_pairs_of_their_own(name):
+    found = table([*of_documents([0] * 5)])
+    assert (found[f"{name}_ci_low"], found[f"{name}_ci_high"]) == pytest.approx(clopper_pearson(5, 5))
+
+
 def test_probabilities_count_what_cannot_be_drawn_as_nothing():
     found = table(READINGS)
     each = [2**-1, 2**-5, 2**-20, 0]
