@@ -8,7 +8,7 @@ from typing import Any
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries.canary import MASK, Canary
-from leakage_tasks.core.errors import CUT, LONGEST, LeakageError, ReadingError, TargetError
+from leakage_tasks.core.errors import CUT, LONGEST, LeakageError, QuotingError, TargetError
 from leakage_tasks.core.log import log
 
 HIDDEN = "a message of %s is hidden, as natural canaries are attacked: attack canaries of another kind to see it"
@@ -50,7 +50,7 @@ class NamingCanary(_Guard):
 
     def safe(self, error: Exception) -> LeakageError | None:
         """Return the error with the canary's id and without its secret."""
-        if isinstance(error, TargetError) and not isinstance(error, ReadingError):
+        if isinstance(error, TargetError) and not isinstance(error, QuotingError):
             return TargetError(f"canary {self.canary.id!r}: {without_secret(str(error), self.canary)}")
         return without_its_words(error, self.canary) if self.canary.kind == NATURAL else None
 
@@ -71,7 +71,7 @@ class HidingSecrets(_Guard):
                 f"an attack on {len(self.canaries)} canaries, some of them natural: {type(error).__name__}; its "
                 "message is hidden: attack canaries of another kind to see it"
             )
-        message = error.brief if isinstance(error, ReadingError) else str(error)
+        message = error.brief if isinstance(error, QuotingError) else str(error)
         for canary in natural:
             message = without_secret(message, canary)
         return type(error)(message)
@@ -145,7 +145,7 @@ def without_its_words(error: Exception, canary: Canary) -> LeakageError:
 
     The original message and traceback may contain anything that the attack read.
     """
-    if isinstance(error, ReadingError):
+    if isinstance(error, QuotingError):
         return type(error)(error.brief)
     if isinstance(error, LeakageError):
         return type(error)(without_secret(str(error), canary))

@@ -8,6 +8,8 @@ from typing import TypeVar
 LONGEST, CUT = 2_000, " … "
 """Maximum number of characters of a message, and the text that replaces the middle of a longer message. Its start (the
 location) and its end (the remedy) are kept."""
+WITHHELD = ", of which no more is shown, as it may hold somebody's text"
+"""Text after the class of an exception whose message is withheld."""
 
 
 Spelling = Callable[[str], str]
@@ -89,12 +91,16 @@ class TargetError(LeakageError):
     """Error for a model that lacks a capability that an attack needs."""
 
 
-class ReadingError(TargetError):
-    """Error for a text that makes a model fail; ``brief`` is the message without parts that may quote the text."""
+class QuotingError(LeakageError):
+    """Error whose message may quote a text; ``brief`` is the message without these parts."""
 
     def __init__(self, message: str = "", brief: str = "") -> None:
         super().__init__(message)
         self.brief = brief or message
+
+
+class ReadingError(QuotingError, TargetError):
+    """Error for a text that makes a model fail."""
 
 
 class ForwardPassError(ReadingError):
@@ -109,15 +115,25 @@ class ForwardPassError(ReadingError):
         shown = f"{kind}: {words}" if words != kind else kind
         return cls(
             f"{problem} ({shown}): {remedy}; LM_EVAL_LEAKAGE_DEBUG=1 shows the traceback",
-            f"{problem} ({kind}, of which no more is shown, as it may hold somebody's text): {remedy}",
+            f"{problem} ({kind}{WITHHELD}): {remedy}",
         )
 
 
-class ServerError(LeakageError):
+class ServerError(QuotingError):
     """Error for a server that cannot be reached or that answers a request with an error.
 
     It is no TargetError: another attempt may succeed, so no task may be null because of it.
     """
+
+    @classmethod
+    def of(cls, model: str, kind: str, words: str) -> ServerError:
+        """Return the error for an exception of class ``kind`` with the message ``words`` of the client of ``model``."""
+        problem = f"the server of {model} failed"
+        remedy = (
+            "check base_url in --model_args and the server's log, and repeat the command; max_retries=N allows more "
+            "attempts, and --metadata resume=DIR keeps findings"
+        )
+        return cls(f"{problem} ({kind}: {words}): {remedy}", f"{problem} ({kind}{WITHHELD}): {remedy}")
 
 
 class MissingEmbeddingError(ReadingError):

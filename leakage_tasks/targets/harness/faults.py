@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from torch.nn.modules import module
 
-from leakage_tasks.core.errors import ForwardPassError, LeakageError, ReadingError, ServerError
+from leakage_tasks.core.errors import ForwardPassError, LeakageError, QuotingError, ServerError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.harness.api import CachingLM
 from leakage_tasks.targets.memory import out_of_memory
@@ -70,11 +70,7 @@ def forward_faults(lm: Any) -> Iterator[None]:
         raise
     except Exception as error:
         if from_server(error):
-            raise ServerError(
-                f"the server of {class_names(lm)[0]} failed ({type(error).__name__}: {first_line(error)}): check "
-                "base_url in --model_args and the server's log, and repeat the command; max_retries=N allows more "
-                "attempts, and --metadata resume=DIR keeps findings"
-            ) from error
+            raise ServerError.of(class_names(lm)[0], type(error).__name__, first_line(error)) from error
         if not in_forward_pass(error) or out_of_memory(error):
             raise
         raise ForwardPassError.of(_name(lm), type(error).__name__, first_line(error)) from error
@@ -86,7 +82,7 @@ def private_forward_faults(lm: Any, reveal: bool) -> Iterator[None]:
     try:
         with forward_faults(lm):
             yield
-    except ReadingError as error:
+    except QuotingError as error:
         if reveal:
             raise
         raise type(error)(error.brief) from None

@@ -147,3 +147,21 @@ def test_a_server_that_refuses_concurrent_requests_is_said_so_too(monkeypatch: p
 
     with pytest.raises(ServerError, match="ClientPayloadError: rate limit"):
         HarnessTarget(server(refused, monkeypatch)).complete("pin", 2)
+
+
+@pytest.mark.parametrize("canary", [CANARY, replace(CANARY, kind="natural", seed=None)])
+def test_words_of_a_server_are_shown_unless_the_canary_is_natural(
+    canary: Canary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(messages: Any, **how: Any) -> Any:
+        raise requests.HTTPError("cannot read the request")
+
+    with pytest.raises(ServerError, match="server of LocalCompletionsAPI failed .HTTPError") as raised:
+        run_attack("auto", HarnessTarget(server(refused, monkeypatch)), [canary], budget=100)
+    assert ("the request" in str(raised.value)) == (canary.kind != "natural")
+
+
+def test_words_of_a_server_over_texts_are_withheld() -> None:
+    with pytest.raises(ServerError) as raised, private_forward_faults(object(), False):
+        raise requests.HTTPError("cannot read these words")
+    assert "these words" not in str(raised.value)
