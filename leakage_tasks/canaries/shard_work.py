@@ -18,7 +18,7 @@ from leakage_tasks.canaries.sidecar import sha256_of
 from leakage_tasks.canaries.turns import draw_turns
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.partial_results import load_part, save_part
-from leakage_tasks.core.stable_inputs import FileStamp, changed, file_stamp, unchanged
+from leakage_tasks.core.stable_inputs import FileStates, changed, file_states, unchanged
 from leakage_tasks.data import Columns, Format, Layout, format_of
 from leakage_tasks.data.chat import Turn
 from leakage_tasks.data.shapes import shape_called
@@ -50,8 +50,9 @@ class ShardFacts:
     layout: Layout
     """The layout; if an earlier run computed it, only the stored fields and the shape are set."""
     input_sha256: str
-    stamp: FileStamp | None
-    """The file's stamp, to detect later changes; None for the folder of a saved data set."""
+    states: FileStates
+    """The file's size and modification time, to detect later changes; empty for the folder of a saved data set. Device
+    numbers are left out, because they differ between the machines that share a disk."""
     again: bool = False
     """True if an earlier run computed the facts."""
 
@@ -60,19 +61,19 @@ def count_shard(paths: ShardPaths) -> ShardFacts:
     """Compute the facts about a shard, or return the stored facts of an earlier run if the shard is unchanged."""
     state = paths.stored("count")
     with unchanged(paths.source):
-        stamp = file_stamp(paths.source)
+        states = file_states([paths.source])
         digest = sha256_of(paths.source)
         key = ["count", digest, asdict(paths.wanted)]
         if (earlier := load_part(state, key)) is not None:
             stored = {name: earlier[name] for name in _STORED}
             layout = Layout(columns=(), shape=shape_called(earlier["shape"]), **stored)
-            return ShardFacts(layout, digest, stamp, again=True)
+            return ShardFacts(layout, digest, states, again=True)
         kind = format_of(paths.source)
         layout = kind.survey(paths.source, paths.wanted)
         layout.characters = kind.characters(paths.source, layout, paths.wanted)
     stored = {name: getattr(layout, name) for name in _STORED}
     save_part(state, key, {**stored, "input_sha256": digest, "shape": layout.shape and layout.shape.name})
-    return ShardFacts(layout, digest, stamp)
+    return ShardFacts(layout, digest, states)
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,12 @@ def plant_shard(task: ShardPlanting) -> Written:
     state = paths.stored("planted")
     key = ["plant", task.facts.input_sha256, asdict(paths.wanted), task.stream]
     with unchanged(paths.source):
-        _check_stamp(task)
+        _check_states(task)
         if (earlier := written_before(state, key, paths.output)) is not None:
             return earlier
         with replacing(paths.output, like=paths.source) as beside:
             written = write_shard(kind, task, beside)
-            _check_stamp(task)
+            _check_states(task)
     save_part(state, key, {"output_sha256": written.output_sha256, "heights": written.heights})
     return written
 
@@ -147,6 +148,6 @@ def written_before(state: Path | None, key: Any, output: Path) -> Written | None
     return Written(**earlier, again=True)
 
 
-def _check_stamp(task: ShardPlanting) -> None:
-    if file_stamp(task.paths.source) != task.facts.stamp:
+def _check_states(task: ShardPlanting) -> None:
+    if file_states([task.paths.source]) != task.facts.states:
         raise changed(task.paths.source)

@@ -393,3 +393,24 @@ def test_planting_is_proven_by_shards(tmp_path: Path, manifest: Path) -> None:
     found = planting_of(manifest, read_manifest(manifest))
     assert (found.state, found.data) == ("proven", "out")
     assert planting_of(manifest, read_manifest(manifest), tmp_path / "out").state == "proven"
+
+
+def test_a_shard_may_be_planted_by_another_machine_than_counted_it(
+    tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, usual_stat, usual = make(tmp_path / "in", "txt"), Path.stat, shard_work.plant_shard
+
+    def elsewhere(task: shard_work.ShardPlanting) -> shard_work.Written:
+        # A disk that machines share has another number on each of them.
+        def stat_there(path: Path, **options: Any) -> os.stat_result:
+            status = usual_stat(path, **options)
+            fields = (*status[:2], status.st_dev + 1, *status[3:])
+            return os.stat_result(fields, {"st_mtime_ns": status.st_mtime_ns})
+
+        with monkeypatch.context() as there:
+            there.setattr(Path, "stat", stat_there)
+            return usual(task)
+
+    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.plant_shard", elsewhere)
+    plant(manifest, source, tmp_path / "out")
+    assert len(contents(tmp_path / "out")) == len(SIZES)
