@@ -17,7 +17,7 @@ def stream_of(name: str) -> np.random.Generator:
 
 
 class UniformNumbers:
-    """Numbers that are uniform in [0, 1), by depth and index; what else is drawn does not change them."""
+    """Numbers that are uniform in [0, 1), by depth and index. Other draws do not change a number."""
 
     def __init__(self, seed: str) -> None:
         """Set up the numbers that ``seed`` determines."""

@@ -29,8 +29,8 @@ def chance_of_exposure_as_high(values: list[ControlExposure]) -> float:
     """Return the probability that secrets no model saw have at least this mean exposure in bits.
 
     Each exposure is −log2 of a uniform share (The Secret Sharer, Definition 4), so the sum in nats is at most a Gamma
-    variable with shape n for n controls. If some spaces are so small that it is much less, or if only bands of ranks
-    are known, 20,000 draws of ranks or bands are used instead.
+    variable with shape n for n controls. If some spaces are so small that the sum is much less, or if only bands of
+    ranks are known, 20,000 draws of ranks or bands are used instead.
     """
     total = sum(value.exposure for value in values)
     if any(value.banded or value.log2_size < SMALL for value in values):
