@@ -112,11 +112,15 @@ class ForwardPassError(ReadingError):
         ``model``."""
         problem = f"the forward pass of {model} failed"
         remedy = "see whether the model reads a text by itself in plain transformers"
-        shown = f"{kind}: {words}" if words != kind else kind
         return cls(
-            f"{problem} ({shown}): {remedy}; LM_EVAL_LEAKAGE_DEBUG=1 shows the traceback",
+            f"{problem} ({_shown(kind, words)}): {remedy}; LM_EVAL_LEAKAGE_DEBUG=1 shows the traceback",
             f"{problem} ({kind}{WITHHELD}): {remedy}",
         )
+
+
+def _shown(kind: str, words: str) -> str:
+    """Return the class of an exception with its message, if it has one."""
+    return f"{kind}: {words}" if words != kind else kind
 
 
 class ServerError(QuotingError):
@@ -133,7 +137,7 @@ class ServerError(QuotingError):
             "check base_url in --model_args and the server's log, and repeat the command; max_retries=N allows more "
             "attempts, and --metadata resume=DIR keeps findings"
         )
-        return cls(f"{problem} ({kind}: {words}): {remedy}", f"{problem} ({kind}{WITHHELD}): {remedy}")
+        return cls(f"{problem} ({_shown(kind, words)}): {remedy}", f"{problem} ({kind}{WITHHELD}): {remedy}")
 
 
 class MissingEmbeddingError(ReadingError):

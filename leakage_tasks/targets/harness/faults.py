@@ -53,9 +53,13 @@ def gives_no_likelihoods(lm: Any, error: Exception) -> bool:
     return missing and not COMPUTES_ITSELF.intersection(class_names(lm))
 
 
-def from_server(error: BaseException) -> bool:
-    """Return True if an error states that a server cannot be reached or refused a request."""
-    return type(error).__module__.partition(".")[0] in CLIENTS
+def from_server(lm: Any, error: BaseException) -> bool:
+    """Return True if an error of a model states that its server cannot be reached, refused a request or took too long.
+
+    The client of concurrent requests raises Python's own TimeoutError.
+    """
+    too_long = isinstance(error, TimeoutError) and not COMPUTES_ITSELF.intersection(class_names(lm))
+    return too_long or type(error).__module__.partition(".")[0] in CLIENTS
 
 
 @contextmanager
@@ -69,7 +73,7 @@ def forward_faults(lm: Any) -> Iterator[None]:
     except LeakageError:
         raise
     except Exception as error:
-        if from_server(error):
+        if from_server(lm, error):
             raise ServerError.of(class_names(lm)[0], type(error).__name__, first_line(error)) from error
         if not in_forward_pass(error) or out_of_memory(error):
             raise

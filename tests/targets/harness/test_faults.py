@@ -139,6 +139,14 @@ def test_a_server_that_cannot_be_reached_is_no_server_without_probabilities(monk
         HarnessTarget(server(unreachable, monkeypatch)).log_perplexity(["pin"])
 
 
+def test_a_server_that_takes_too_long_for_concurrent_requests_is_said_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(messages: Any, **how: Any) -> Any:
+        raise TimeoutError
+
+    with pytest.raises(ServerError, match="server of LocalCompletionsAPI failed .TimeoutError.: check"):
+        HarnessTarget(server(hangs, monkeypatch)).complete("pin", 2)
+
+
 def test_a_server_that_refuses_concurrent_requests_is_said_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
     from aiohttp import ClientPayloadError
 
