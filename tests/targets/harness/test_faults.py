@@ -15,7 +15,7 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.errors import ForwardPassError, ServerError, TargetError
-from leakage_tasks.targets.harness.faults import private_forward_faults
+from leakage_tasks.targets.harness.faults import forward_faults, private_forward_faults
 from leakage_tasks.targets.harness.target import HarnessTarget, as_target
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from tests.oracles import letters, tiny_gpt2
@@ -145,6 +145,12 @@ def test_a_server_that_takes_too_long_for_concurrent_requests_is_said_so_too(mon
 
     with pytest.raises(ServerError, match="server of LocalCompletionsAPI failed .TimeoutError.: check"):
         HarnessTarget(server(hangs, monkeypatch)).complete("pin", 2)
+
+
+def test_a_download_that_fails_is_no_server_of_a_model_in_this_process() -> None:
+    lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters())
+    with pytest.raises(requests.ConnectionError), forward_faults(lm):
+        raise requests.ConnectionError("huggingface.co")
 
 
 def test_a_server_that_refuses_concurrent_requests_is_said_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
