@@ -137,6 +137,7 @@ def _view_of(target: Any, canary: Canary, context: Context) -> Any:
             if not context.is_auto:
                 return target.in_context(context, canary.attack_space)
             return target.tagged(canary) if serves(target, ReadsTags) else target
+    # A target of another package may not check it.
     source_space(canary)
     with NamingCanary(canary):
         return target.given(canary)

@@ -137,9 +137,9 @@ def count(values: Sequence[object]) -> int:
     return sum(value is not None for value in values)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _bootstrap(values: tuple[float, ...]) -> tuple[float, float]:
-    """Return both ends at once, cached, because a bootstrap of many values takes seconds."""
+    """Return both ends, cached, because a bootstrap of many values takes seconds, and an interval may need two."""
     return intervals.bootstrap_mean(values)
 
 

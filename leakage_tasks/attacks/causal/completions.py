@@ -83,15 +83,16 @@ class StepTable:
         low, high = int(bins.min()), int(bins.max())
         width = high - low + 1
         size, cells = pairs * width, (steps.cells >> PAIR_BITS) * width + (high - bins)
+        # Counted in a table of all cells, unless few of them have a weight.
+        held = None
         if len(cells) * SPARSE < size:
             held, cells = np.unique(cells, return_inverse=True)
-            weights = np.bincount(cells, steps.weights).astype(dtype)
-            return cls(pairs, low, high, weights[weights > 0], held[weights > 0])
-        weights = np.bincount(cells, steps.weights, size).astype(dtype)
-        if np.count_nonzero(weights > 0) * SPARSE < size:
-            cells = np.flatnonzero(weights)
-            return cls(pairs, low, high, weights[cells], cells)
-        return cls(pairs, low, high, weights)
+        counted = np.bincount(cells, steps.weights, size if held is None else 0)
+        weights: FloatArray = counted.astype(dtype, copy=False)
+        if held is None and np.count_nonzero(weights > 0) * SPARSE >= size:
+            return cls(pairs, low, high, weights)
+        cells = np.flatnonzero(weights)
+        return cls(pairs, low, high, weights[cells], cells if held is None else held[cells])
 
     @property
     def width(self) -> int:
@@ -108,9 +109,11 @@ class StepTable:
 
     def steps(self) -> Steps:
         """Return the steps, each cell once, in order of their pairs."""
-        cells = np.flatnonzero(self.weights) if self.cells is None else self.cells
+        cells, weights = self.cells, self.weights
+        if cells is None:
+            cells = np.flatnonzero(weights)
+            weights = weights[cells]
         pairs, columns = np.divmod(cells, self.width)
-        weights = self.weights[cells] if self.cells is None else self.weights
         return Steps(pairs * PAIR + (self.high - columns), weights)
 
 
@@ -173,7 +176,7 @@ def _interpolated(numbers: FloatArray, starts: IntArray, widths: int | IntArray,
     return interpolated
 
 
-def one_each(pools: int, dtype: DTypeLike = np.float64) -> Completions:
+def one_each(pools: int, dtype: DTypeLike) -> Completions:
     """Return one completion of cost 0 for each pool."""
     return Completions(-1, np.tile(np.array([0, 1, 1], dtype), (pools, 1)))
 
