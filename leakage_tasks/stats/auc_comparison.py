@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
-from leakage_tasks.stats.intervals import LEVEL
+from leakage_tasks.stats.intervals import parts, percentiles
 from leakage_tasks.stats.membership import Estimate
 from leakage_tasks.stats.multiple import holm
 
 RESAMPLES = 2000
 FOLDS = 5
 """Number of folds of the cross-validation that the baselines' scores are from."""
-_CELLS = 1 << 21
 
 
 class BlindComparison(NamedTuple):
@@ -42,7 +41,6 @@ def compare_with_blind(
     blind: Mapping[str, Sequence[float]],
     members: Sequence[bool],
     clusters: Sequence[int],
-    folds: int = FOLDS,
 ) -> dict[str, BlindComparison]:
     """Compare the AUC of each attack with that of each blind baseline on the same texts.
 
@@ -59,7 +57,6 @@ def compare_with_blind(
         blind: The scores of each baseline, ``[n]`` each.
         members: True for members, ``[n]``.
         clusters: The cluster of each text, ``[n]``.
-        folds: Number of folds of the cross-validation.
 
     Returns:
         The comparison of each attack. It depends on the ranks of the scores and on the clusters, not on the order of
@@ -74,7 +71,7 @@ def compare_with_blind(
     scores = np.array([*attacks.values(), *(blind[name] for name in names)], np.float64)
     values, resampled = resampled_aucs(scores, np.asarray(members, np.bool_), np.asarray(clusters))
     values_of, resampled_of = values[number:], resampled[:, number:]
-    resampled_of = values_of + cross_validation_spread(folds) * (resampled_of - values_of)
+    resampled_of = values_of + cross_validation_spread() * (resampled_of - values_of)
     best = int(np.argmax(values_of))
     baselines = {
         name: _clipped(_estimate(values_of[index], resampled_of[:, index]), 0.0) for index, name in enumerate(names)
@@ -119,12 +116,11 @@ def resampled_aucs(scores: FloatArray, members: BoolArray, clusters: IntArray) -
     strata = _strata(members, which)
     weighted = [_WeightedAuc(row, members) for row in scores]
     values = np.array([of(np.ones((1, len(members))))[0] for of in weighted])
-    generator, size = np.random.default_rng(0), max(1, _CELLS // len(members))
-    parts = []
-    for done in range(0, RESAMPLES, size):
-        weights = _cluster_weights(strata, min(size, RESAMPLES - done), generator)[:, which]
-        parts.append(np.stack([of(weights) for of in weighted], axis=1))
-    return values, np.concatenate(parts)
+    generator, resampled = np.random.default_rng(0), []
+    for size in parts(RESAMPLES, len(members)):
+        weights = _cluster_weights(strata, size, generator)[:, which]
+        resampled.append(np.stack([of(weights) for of in weighted], axis=1))
+    return values, np.concatenate(resampled)
 
 
 def _strata(members: BoolArray, which: IntArray) -> IntArray:
@@ -171,8 +167,7 @@ def _one_sided(resampled: FloatArray) -> float:
 
 
 def _estimate(value: float, resampled: FloatArray) -> Estimate:
-    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(float(value), float(low), float(high))
+    return Estimate(float(value), *percentiles(resampled))
 
 
 def _clipped(estimate: Estimate, least: float) -> Estimate:

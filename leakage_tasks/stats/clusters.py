@@ -11,10 +11,7 @@ import numpy as np
 from scipy import stats
 
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.stats.intervals import LEVEL, bootstrap_mean
-
-_CELLS = 1 << 21
-"""Maximum number of resampled documents in memory at a time."""
+from leakage_tasks.stats.intervals import LEVEL, bootstrap_mean, parts, percentiles
 
 
 def totals(values: Sequence[float], clusters: Sequence[int]) -> tuple[FloatArray, FloatArray]:
@@ -60,10 +57,8 @@ def _effective_number(share: float, sums: FloatArray, sizes: FloatArray) -> floa
     return min(number, max(1.0, number * independent / variance * correction))
 
 
-def clustered_mean(
-    values: Sequence[float], clusters: Sequence[int], level: float = LEVEL, resamples: int = 2000
-) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of a mean, with whole clusters resampled.
+def clustered_mean(values: Sequence[float], clusters: Sequence[int], resamples: int = 2000) -> tuple[float, float]:
+    """Return the 95 % percentile bootstrap interval of a mean, with whole clusters resampled.
 
     The random seed is fixed. With one value per cluster it equals
     :func:`~leakage_tasks.stats.intervals.bootstrap_mean`. Raises ValueError without values.
@@ -72,14 +67,13 @@ def clustered_mean(
     if not len(sizes):
         raise ValueError("no values to resample")
     if len(sizes) == len(values):
-        return bootstrap_mean(values, level, resamples)
-    generator, size = np.random.default_rng(0), max(1, _CELLS // len(sizes))
+        return bootstrap_mean(values, resamples)
+    generator = np.random.default_rng(0)
     # The order of clusters has no meaning, so it must not change the interval.
     order = np.lexsort((sizes, sums))
     sums, sizes = sums[order], sizes[order]
     means = []
-    for done in range(0, resamples, size):
-        drawn = generator.integers(len(sizes), size=(min(size, resamples - done), len(sizes)))
+    for size in parts(resamples, len(sizes)):
+        drawn = generator.integers(len(sizes), size=(size, len(sizes)))
         means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
-    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    return percentiles(np.concatenate(means))

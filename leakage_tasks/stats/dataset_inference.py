@@ -22,6 +22,7 @@ import numpy as np
 from scipy import stats
 
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
+from leakage_tasks.stats.intervals import parts
 
 SPLITS = 25
 """Number of random splits into A and B."""
@@ -32,7 +33,6 @@ OUTLIERS = 0.025
 RIDGE = 1e-3
 """Penalty per text of the linear regression. It decides between attacks with nearly equal scores."""
 PERMUTATIONS = 999
-_CELLS = 1 << 21
 FEWEST_CLUSTERS = 4
 """Minimum number of clusters of each class: two per split, without which no test has a variance."""
 
@@ -89,9 +89,7 @@ def dataset_test(
     return DatasetTest(twice_the_median(welch), twice_the_median(permutation))
 
 
-def null_check(
-    scores: Sequence[Sequence[float]], members: Sequence[bool], clusters: Sequence[int], seed: int = 0
-) -> NullCheck:
+def null_check(scores: Sequence[Sequence[float]], members: Sequence[bool], clusters: Sequence[int]) -> NullCheck:
     """Run the test on texts that the model never saw: a random half of the non-members in place of the suspected texts.
 
     Arguments as for :func:`dataset_test`. A correct procedure has p ≤ 5 % in one halving of twenty.
@@ -105,7 +103,7 @@ def null_check(
     number = len(names)
     if number < 2 * FEWEST_CLUSTERS:
         raise ValueError(f"{number} clusters of non-members: the check needs {2 * FEWEST_CLUSTERS} or more")
-    generator, p_values = np.random.default_rng([seed, 2]), []
+    generator, p_values = np.random.default_rng([0, 2]), []
     for _ in range(HALVINGS):
         chosen = np.isin(which, generator.permutation(number)[: number // 2])
         half = Units.of(unseen, chosen, which)
@@ -229,8 +227,8 @@ def compare_units(
     expected = len(suspected) * float(values.mean())
     # A sum in another order may differ in its last digits.
     least = expected + (float(suspected.sum()) - expected) / spread - 1e-12 * float(np.abs(values).sum())
-    size, reached = max(1, _CELLS // len(values)), 0
-    for done in range(0, PERMUTATIONS, size):
-        rows = generator.permuted(np.tile(values, (min(size, PERMUTATIONS - done), 1)), axis=1)
+    reached = 0
+    for size in parts(PERMUTATIONS, len(values)):
+        rows = generator.permuted(np.tile(values, (size, 1)), axis=1)
         reached += int((rows[:, : len(suspected)].sum(axis=1) >= least).sum())
     return welch, (1 + reached) / (1 + PERMUTATIONS)

@@ -18,16 +18,13 @@ import numpy as np
 
 from leakage_tasks.core.arrays import BoolArray, FloatArray
 from leakage_tasks.stats.dataset_inference import Combination, Units
-from leakage_tasks.stats.intervals import LEVEL
+from leakage_tasks.stats.intervals import parts, percentiles
 from leakage_tasks.stats.membership import Estimate
 
 RESAMPLES = 2000
-_CELLS = 1 << 21
 
 
-def least_share_used(
-    scores: Sequence[Sequence[float]], members: Sequence[bool], clusters: Sequence[int], seed: int = 0
-) -> Estimate:
+def least_share_used(scores: Sequence[Sequence[float]], members: Sequence[bool], clusters: Sequence[int]) -> Estimate:
     """Return the lower bound on the share of the suspected texts that are in the training data, with its interval.
 
     Each half of the clusters is guessed with the combination of scores and the threshold of the other half: the
@@ -38,7 +35,6 @@ def least_share_used(
         scores: The scores of each attack, ``[attacks, n]``.
         members: True for suspected texts, ``[n]``.
         clusters: The cluster of each text, ``[n]``.
-        seed: The random seed of the halves.
 
     Returns:
         The bound, at least 0, and its 95 % interval; its lower end is the value to quote.
@@ -47,7 +43,7 @@ def least_share_used(
         ValueError: If a class has fewer than :data:`~.dataset_inference.FEWEST_CLUSTERS` clusters.
     """
     units = Units.of(scores, members, clusters)
-    generator = np.random.default_rng([seed, 3])
+    generator = np.random.default_rng([0, 3])
     part = units.half(generator)
     guesses = np.zeros(len(units.members), np.bool_)
     for fitted, tested in ((part, ~part), (~part, part)):
@@ -65,8 +61,8 @@ def least_share_used(
     )
     texts, hits, others, false_hits = sums.sum(axis=1)
     value = float(_bound(hits / texts, false_hits / others))
-    low, high = np.quantile(_resampled(sums, generator), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value, min(value, float(low)), max(value, float(high)))
+    low, high = percentiles(_resampled(sums, generator))
+    return Estimate(value, min(value, low), max(value, high))
 
 
 def best_threshold(scores: FloatArray, members: BoolArray) -> float:
@@ -91,13 +87,11 @@ def _bound(share: FloatArray, false: FloatArray) -> FloatArray:
 def _resampled(sums: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Return the bound in resamples of clusters. Clusters with and without suspected texts are drawn separately."""
     kinds = [np.nonzero(chosen)[0] for chosen in (sums[0] > 0, sums[0] == 0)]
-    size, bounds = max(1, _CELLS // sums.shape[1]), []
-    for done in range(0, RESAMPLES, size):
-        rows = min(size, RESAMPLES - done)
-        drawn = np.hstack([generator.choice(kind, (rows, len(kind))) for kind in kinds if len(kind)])
+    bounds = []
+    for size in parts(RESAMPLES, sums.shape[1]):
+        drawn = np.hstack([generator.choice(kind, (size, len(kind))) for kind in kinds if len(kind)])
         resampled = sums[:, drawn].sum(axis=2)
-        shares = [_shares(sums[part], resampled[part], generator) for part in (slice(0, 2), slice(2, 4))]
-        bounds.append(_bound(shares[0], shares[1]))
+        bounds.append(_bound(*(_shares(sums[of], resampled[of], generator) for of in (slice(0, 2), slice(2, 4)))))
     return np.concatenate(bounds)
 
 

@@ -106,7 +106,7 @@ def fewest_pairs(delta: float = 0.0, rows: int = 1) -> int | None:
     return next((pairs for pairs in counts if p_value(pairs, pairs, pairs, 0.0, rows * delta) < ALPHA), None)
 
 
-def secret_bound(first: int, canaries: int, log_others: float, alpha: float = ALPHA) -> float:
+def secret_bound(first: int, canaries: int, log_others: float) -> float:
     """Return the largest ε rejected by the number of secrets at rank 1 among all their values; 0 if it rejects no ε.
 
     Neighbouring data sets differ in one canary's secret, changed in all its copies, and δ is 0. With a uniform prior
@@ -118,7 +118,6 @@ def secret_bound(first: int, canaries: int, log_others: float, alpha: float = AL
         first: Number of secrets at rank 1.
         canaries: Number of canaries.
         log_others: ln(N − 1), with N the number of values that a secret may have.
-        alpha: Probability with which the bound may exceed the true ε.
 
     Returns:
         The lower bound on ε.
@@ -130,5 +129,5 @@ def secret_bound(first: int, canaries: int, log_others: float, alpha: float = AL
         raise ValueError(f"{first} of {canaries} canaries: not a result")
     if not first:
         return 0.0
-    chance = float(stats.beta.ppf(alpha, first, canaries - first + 1))
+    chance = float(stats.beta.ppf(ALPHA, first, canaries - first + 1))
     return max(0.0, float(special.logit(chance)) + log_others)

@@ -94,10 +94,10 @@ def t_p(shards: Sequence[Shard]) -> float | None:
     return float(stats.ttest_1samp(values, 0, alternative="greater").pvalue)
 
 
-def t_interval(shards: Sequence[Shard], level: float = LEVEL) -> tuple[float, float] | None:
-    """Return Student's interval of the mean of :func:`gains`; None for fewer than two shards or without variance."""
+def t_interval(shards: Sequence[Shard]) -> tuple[float, float] | None:
+    """Return Student's 95 % interval of the mean of :func:`gains`; None without variance or a second shard."""
     values = gains(shards)
     if len(values) < 2 or np.ptp(values) == 0:
         return None
-    interval = stats.ttest_1samp(values, 0).confidence_interval(level)
+    interval = stats.ttest_1samp(values, 0).confidence_interval(LEVEL)
     return float(interval.low), float(interval.high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -49,8 +49,8 @@ def positive_mean(values: NDArray[np.float64], level: float = LEVEL) -> tuple[fl
     return float(low), float(more.mean() * np.exp(quantile * _relative_error(more)))
 
 
-def bounded_mean(values: NDArray[np.float64], most: NDArray[np.float64], level: float = LEVEL) -> tuple[float, float]:
-    """Return a two-sided interval of the mean of a few skewed values, each between 0 and its own limit ``most``.
+def bounded_mean(values: NDArray[np.float64], most: NDArray[np.float64]) -> tuple[float, float]:
+    """Return a two-sided 95 % interval of the mean of a few skewed values, each between 0 and its own limit ``most``.
 
     Applies :func:`positive_mean` to the values or, if the values are nearer to their limits, to their distances from
     the limits, because the long tail is on that side. If all values are equal, their spread is unknown. Then, by
@@ -59,12 +59,12 @@ def bounded_mean(values: NDArray[np.float64], most: NDArray[np.float64], level: 
     """
     mean, largest, distances = float(values.mean()), float(most.mean()), most - values
     if not np.ptp(values) or not np.ptp(distances):
-        other = clopper_pearson(0, len(values), level)[1]
+        other = clopper_pearson(0, len(values))[1]
         return mean * (1 - other), largest - (largest - mean) * (1 - other)
     if mean > largest / 2:
-        low, high = positive_mean(distances, level)
+        low, high = positive_mean(distances)
         return max(0.0, largest - high), largest - low
-    low, high = positive_mean(values, level)
+    low, high = positive_mean(values)
     return low, min(high, largest)
 
 
@@ -87,21 +87,30 @@ def bounded_mean_at_most(values: NDArray[np.float64], most: float, level: float 
     return float(most * min(1.0, scaled.mean() + spread + 7 * odds / (3 * (count - 1))))
 
 
-def bootstrap_mean(values: Sequence[float], level: float = LEVEL, resamples: int = 2000) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of a mean. The random seed is fixed.
+def parts(resamples: int, width: int) -> Iterator[int]:
+    """Yield the sizes of parts of ``resamples`` of ``width`` values each, so that one part fits into memory."""
+    size = max(1, _CELLS // width)
+    for done in range(0, resamples, size):
+        yield min(size, resamples - done)
+
+
+def percentiles(resampled: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the ends of the 95 % percentile interval of resampled values ``[resamples]``."""
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def bootstrap_mean(values: Sequence[float], resamples: int = 2000) -> tuple[float, float]:
+    """Return the 95 % percentile bootstrap interval of a mean. The random seed is fixed.
 
     Raises ValueError if there are no values.
     """
     data = np.sort(np.asarray(values, dtype=np.float64))
     if not len(data):
         raise ValueError("no values to resample")
-    generator, size = np.random.default_rng(0), max(1, _CELLS // len(data))
-    means = [
-        data[generator.integers(len(data), size=(min(size, resamples - done), len(data)))].mean(axis=1)
-        for done in range(0, resamples, size)
-    ]
-    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    generator, number = np.random.default_rng(0), len(data)
+    means = [data[generator.integers(number, size=(size, number))].mean(axis=1) for size in parts(resamples, number)]
+    return percentiles(np.concatenate(means))
 
 
 def early_stop_interval(guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int) -> tuple[float, float]:

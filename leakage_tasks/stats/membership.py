@@ -51,8 +51,8 @@ def auc(members: Sequence[float], others: Sequence[float]) -> Estimate:
     return Estimate(value, *auc_interval(value, len(members), len(others)))
 
 
-def auc_interval(value: float, members: float, others: float, level: float = LEVEL) -> tuple[float, float]:
-    """Return a two-sided interval of an AUC (Newcombe, Statistics in Medicine 25 (2006) 559, method 5).
+def auc_interval(value: float, members: float, others: float) -> tuple[float, float]:
+    """Return a two-sided 95 % interval of an AUC (Newcombe, Statistics in Medicine 25 (2006) 559, method 5).
 
     The ends are the θ with |θ̂ − θ| = z·sd(θ). Hanley and McNeil's variance is evaluated at θ instead of θ̂, so the
     interval has a positive length at θ̂ = 1 too. Newcombe replaces both m − 1 and n − 1 by N* = (m + n)/2 − 1; here N*
@@ -64,12 +64,11 @@ def auc_interval(value: float, members: float, others: float, level: float = LEV
         value: The estimated AUC θ̂.
         members: Number m of members; an effective number may have a fraction.
         others: Number n of non-members.
-        level: Confidence level.
 
     Returns:
         The low and the high end.
     """
-    z = float(stats.norm.ppf((1 + level) / 2))
+    z = float(stats.norm.ppf((1 + LEVEL) / 2))
 
     def gap(theta: float, side: int) -> float:
         return side * (theta - value) - z * _deviation(theta, members, others)

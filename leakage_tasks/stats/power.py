@@ -35,75 +35,57 @@ MOST = 1_000_000
 """Largest number of canaries that a search tries."""
 
 
-def least_hits(trials: int, chance: float, alpha: float = ALPHA) -> int:
-    """Return the fewest hits that chance alone reaches with probability ``alpha`` or less; may be ``trials`` + 1."""
-    return int(stats.binom.isf(alpha, trials, chance)) + 1
+def least_hits(trials: int, chance: float) -> int:
+    """Return the fewest hits that chance alone reaches with probability 5 % or less; may be ``trials`` + 1."""
+    return int(stats.binom.isf(ALPHA, trials, chance)) + 1
 
 
-def rate_shown(hits: int, trials: int, power: float = POWER) -> float | None:
-    """Return the rate at which ``hits`` or more occur with probability ``power``; None if ``hits`` > ``trials``."""
-    return float(special.betaincinv(hits, trials - hits + 1, power)) if hits <= trials else None
+def rate_shown(hits: int, trials: int) -> float | None:
+    """Return the rate at which ``hits`` or more occur with probability 80 %; None if ``hits`` > ``trials``."""
+    return float(special.betaincinv(hits, trials - hits + 1, POWER)) if hits <= trials else None
 
 
-def least_rate(trials: int, chance: float = 0.0, alpha: float = ALPHA, power: float = POWER) -> float | None:
+def least_rate(trials: int, chance: float = 0.0) -> float | None:
     """Return the lowest rate that ``trials`` trials show to be above chance; None if even all hits would not show it.
 
-    For a ``chance`` of 0 this is 1 − (1 − power)^(1/n): 9 % for 17 trials at 80 % power.
-
-    Args:
-        trials: Number n of trials.
-        chance: Rate of hits by chance.
-        alpha: Significance level.
-        power: Probability with which the test detects the rate.
-
-    Returns:
-        The rate, or None.
+    ``chance`` is the rate of hits by chance. For a ``chance`` of 0 the result is 1 − 0.2^(1/n): 9 % for 17 trials.
     """
-    return rate_shown(least_hits(trials, chance, alpha), trials, power)
+    return rate_shown(least_hits(trials, chance), trials)
 
 
-def trials_for_rate(rate: float, chance: float = 0.0, alpha: float = ALPHA, power: float = POWER) -> int | None:
-    """Return the fewest trials that show ``rate`` to be above chance.
+def trials_for_rate(rate: float, chance: float = 0.0) -> int | None:
+    """Return the fewest trials that show the true ``rate`` of hits to be above the rate by ``chance``.
 
-    Args:
-        rate: True rate of hits.
-        chance: Rate of hits by chance.
-        alpha: Significance level.
-        power: Probability with which the test detects the rate.
-
-    Returns:
-        The number of trials; None if ``rate`` does not exceed ``chance`` or a million trials do not suffice.
-
-    Raises:
-        ValueError: ``rate`` or ``chance`` is not between 0 and 1.
+    None if ``rate`` does not exceed ``chance`` or a million trials do not suffice. Raises ValueError if either is not
+    between 0 and 1.
     """
     if not 0 <= chance <= 1 or not 0 <= rate <= 1:
         raise ValueError(f"rate {rate:g}, chance {chance:g}: give shares from 0 to 1")
     if rate <= chance:
         return None
 
-    sufficient = _first(lambda trials: bool(_rate_power(rate, np.array([trials]), chance, alpha)[0] >= power))
+    sufficient = _first(lambda trials: bool(_rate_power(rate, np.array([trials]), chance)[0] >= POWER))
     if sufficient is None:
         return None
     # Power is not monotonic, since numbers of hits are whole: a number below the bisection's result may suffice.
     fewer = np.arange(1, sufficient + 1)
-    return int(fewer[_rate_power(rate, fewer, chance, alpha) >= power][0])
+    return int(fewer[_rate_power(rate, fewer, chance) >= POWER][0])
 
 
-def _rate_power(rate: float, trials: IntArray, chance: float, alpha: float) -> FloatArray:
-    needed = stats.binom.isf(alpha, trials, chance) + 1
+def _rate_power(rate: float, trials: IntArray, chance: float) -> FloatArray:
+    needed = stats.binom.isf(ALPHA, trials, chance) + 1
     power: FloatArray = stats.binom.sf(needed - 1, trials, rate)
     return power
 
 
-def least_exposure(canaries: int, alpha: float = ALPHA, power: float = POWER) -> float:
+def least_exposure(canaries: int, alpha: float = ALPHA) -> float:
     """Return the lowest mean exposure, in bits, that this number of canaries of large spaces shows to be above chance.
 
     Raises ValueError if there are no canaries.
     """
     if canaries < 1:
         raise ValueError(f"{canaries} canaries show no exposure")
-    return float(stats.gamma.isf(alpha, canaries) / stats.gamma.isf(power, canaries)) * CHANCE_BITS
+    return float(stats.gamma.isf(alpha, canaries) / stats.gamma.isf(POWER, canaries)) * CHANCE_BITS
 
 
 def detectable_exposure(canaries: int, log2_size: float, alpha: float = ALPHA) -> float | None:
@@ -118,12 +100,12 @@ def detectable_exposure(canaries: int, log2_size: float, alpha: float = ALPHA) -
     return bits if bits <= log2_size else None
 
 
-def canaries_for_exposure(bits: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
+def canaries_for_exposure(bits: float) -> int | None:
     """Return the fewest canaries that show a mean exposure of ``bits`` against the known distribution by chance.
 
     Returns None if ``bits`` does not exceed the mean by chance.
     """
-    return None if bits <= CHANCE_BITS else _first(lambda number: least_exposure(number, alpha, power) <= bits)
+    return None if bits <= CHANCE_BITS else _first(lambda number: least_exposure(number) <= bits)
 
 
 def auc_for_exposure(bits: float) -> float:
@@ -132,32 +114,25 @@ def auc_for_exposure(bits: float) -> float:
     return theta / (1 + theta)
 
 
-def auc_power(bits: float, planted: int, controls: int, alpha: float = ALPHA) -> float:
+def auc_power(bits: float, planted: int, controls: int) -> float:
     """Return the power of the Mann-Whitney test of planted canaries against controls (normal approximation).
 
-    Args:
-        bits: Mean exposure of the planted canaries.
-        planted: Number of planted canaries.
-        controls: Number of controls.
-        alpha: Significance level.
-
-    Returns:
-        The probability that the test rejects.
+    ``bits`` is the mean exposure of the ``planted`` canaries.
     """
     auc = auc_for_exposure(bits)
     first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     spread = auc * (1 - auc) + (planted - 1) * (first - auc**2) + (controls - 1) * (second - auc**2)
     by_chance = math.sqrt((planted + controls + 1) / (12 * planted * controls))
-    reach = auc - 0.5 - float(stats.norm.isf(alpha)) * by_chance
+    reach = auc - 0.5 - float(stats.norm.isf(ALPHA)) * by_chance
     return float(stats.norm.cdf(reach / math.sqrt(spread / (planted * controls))))
 
 
-def balanced_canaries_for_exposure(bits: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
+def balanced_canaries_for_exposure(bits: float) -> int | None:
     """Return the fewest canaries with an equal number of controls whose AUC shows a mean exposure of ``bits``.
 
     Returns None if ``bits`` does not exceed the mean by chance.
     """
-    return None if bits <= CHANCE_BITS else _first(lambda number: auc_power(bits, number, number, alpha) >= power)
+    return None if bits <= CHANCE_BITS else _first(lambda number: auc_power(bits, number, number) >= POWER)
 
 
 def pairs_for_epsilon(epsilon: float, accuracy: float, rows: int = 1) -> int | None:

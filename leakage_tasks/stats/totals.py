@@ -57,10 +57,10 @@ class Stratum:
         return self.size * (min(mean, max((self.most, *self.sampled))) if self.unfinished else mean)
 
 
-def total_range(groups: Sequence[Stratum], level: float = LEVEL) -> tuple[float, float]:
+def total_range(groups: Sequence[Stratum]) -> tuple[float, float]:
     """Return the low and the high end of the total over all members of all groups, sampled members included.
 
-    Each end is exceeded with probability (1 − ``level``) / 2. A member ranked between two sampled members has a value
+    Each end is exceeded with probability (1 − :data:`LEVEL`) / 2. A member between two sampled members has a value
     between theirs; a member beyond the sample is counted at the group's bound. The ranks of the sampled members are
     random, so each end is a quantile of totals over random ranks. This is the bound of Learned-Miller and Thomas ("A
     New Confidence Interval for the Mean of a Bounded Random Variable", 2019, arXiv:1905.06208) for sampling without
@@ -74,7 +74,7 @@ def total_range(groups: Sequence[Stratum], level: float = LEVEL) -> tuple[float,
             ranks[key] = _ranks(group.size, group.number, len(ranks))
         least, most = _totals(_widened(group), ranks[key])
         low, high = low + least, high + most
-    miss = (1 - level) / 2
+    miss = (1 - LEVEL) / 2
     return float(np.quantile(low, miss)), float(np.quantile(high, 1 - miss))
 
 
