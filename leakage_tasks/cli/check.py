@@ -10,7 +10,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.report_options import read_waivers
+from leakage_tasks.cli.shared_options import read_waivers
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.nouns import counted
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from leakage_tasks.cli.help import AUDIT
-from leakage_tasks.cli.model_options import DEVICE, BatchSize, Device, Model
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.shared_options import DEVICE, BatchSize, Device, Model, read_values
 
 
 @register_command(
@@ -68,7 +68,7 @@ def checkpoints_command(
         raise OptionError(f"--plot {plot}: use a name that ends in {' or '.join(KINDS)}")
     if plot is not None:
         check_place(plot)
-    values = _values(model_args, "--model_args")
+    values = read_values(model_args, "--model_args")
     for name in {"pretrained", "peft"} & values.keys():
         raise OptionError(f"--model_args {name}=…: each checkpoint is the model: leave it out, or use --base")
     running = [
@@ -76,7 +76,7 @@ def checkpoints_command(
         *(["--batch_size", batch_size] if batch_size else ()),
     ]
     settings = CheckpointSettings(
-        tasks, _values(metadata, "--metadata"), model, values, base, [*running, *(options or [])]
+        tasks, read_values(metadata, "--metadata"), model, values, base, [*running, *(options or [])]
     )
     place = output or folder / "leakage"
     audits = audit_checkpoints(folder, place, settings, lambda line: typer.echo(line, err=True))
@@ -88,17 +88,3 @@ def checkpoints_command(
     typer.echo(f"wrote {save(draw_steps(steps.panels()), plot or place / 'checkpoints.png')}")
     if any(audit.failure is not None for audit in audits):
         raise typer.Exit(1)
-
-
-def _values(text: str, option: str) -> dict[str, Any]:
-    """Return values by name, given as ``name=value,…`` or as a JSON object. Raises OptionError."""
-    from leakage_tasks.core.errors import OptionError
-    from leakage_tasks.harness.plugin import metadata_words
-
-    try:
-        values = metadata_words(text) if text else {}
-    except Exception:
-        values = None
-    if not isinstance(values, dict):
-        raise OptionError(f"{option} {text}: give name=value,… or a JSON object, such as {option} seed=1")
-    return values

@@ -10,7 +10,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.report_options import PICTURES, check_outputs
+from leakage_tasks.cli.shared_options import check_outputs
 from leakage_tasks.core.errors import OptionError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def compare_command(
     from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.compare.changes import READING, as_text, compare, page
     from leakage_tasks.report.load.results import files_read, name_runs, read_one_run
-    from leakage_tasks.report.plots.style import save
+    from leakage_tasks.report.plots.style import KINDS, save
 
     if len(results) < 2:
         raise OptionError(
@@ -54,7 +54,7 @@ def compare_command(
     print("\n\n".join([*map(as_text, comparisons), READING]))
     for path in output or []:
         kind = path.suffix.lower()
-        if kind in PICTURES:
+        if kind in KINDS:
             save(_slopes(comparisons), path)
         else:
             data = [comparison.to_json() for comparison in comparisons]

@@ -21,9 +21,9 @@ import typer
 
 from leakage_tasks.cli.help import START
 from leakage_tasks.cli.registry import GROUP, register_command, registries
+from leakage_tasks.core.registry import DISTRIBUTION, entries_of, package_of
 from leakage_tasks.core.signal_cleanup import temporary_folder
 
-DISTRIBUTION = "lm-eval-leakage"
 SHOWN = ("lm-eval", "torch", "transformers", "peft", "accelerate", "datasets")
 MOST_NAMED = 5
 """Upper limit on the number of leftover files that the report names."""
@@ -134,7 +134,6 @@ def adapters() -> Iterator[DoctorLine]:
 
 def plugins() -> Iterator[DoctorLine]:
     """Check that the attacks, targets, formats, presets, boards and commands of other packages can be used."""
-    from leakage_tasks.core.registry import DISTRIBUTION, entries_of, package_of
     from leakage_tasks.harness import groups
     from leakage_tasks.harness.places import folder_of, other_packages
 

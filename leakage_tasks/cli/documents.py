@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.report_options import PICTURES, check_outputs
+from leakage_tasks.cli.shared_options import check_outputs
 from leakage_tasks.stats.passages import BLOCK, DRIFT, GAP, PASSAGE
 
 
@@ -46,7 +46,7 @@ def documents_command(
     from leakage_tasks.report.load.documents import read_documents
     from leakage_tasks.report.page.documents import as_json, as_text, drawn, page, part_words
     from leakage_tasks.report.plots.documents import draw_documents
-    from leakage_tasks.report.plots.style import save
+    from leakage_tasks.report.plots.style import KINDS, save
     from leakage_tasks.stats.passages import Limits
 
     check_outputs(output)
@@ -55,7 +55,7 @@ def documents_command(
     typer.echo(as_text(run, limits))
     for path in output or []:
         kind = path.suffix.lower()
-        if kind in PICTURES:
+        if kind in KINDS:
             save(draw_documents(drawn(run), run.probability_words, part_words(run)), path)
         else:
             data = json.dumps(as_json(run, limits), ensure_ascii=False, allow_nan=False) + "\n"

@@ -6,13 +6,22 @@ import io
 import sys
 from contextlib import redirect_stderr
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from leakage_tasks.cli.help import AUDIT
-from leakage_tasks.cli.model_options import DEVICE, BatchSize, Device, JsonOutput, MaxBatchSize, Model, ModelArgs
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.shared_options import (
+    DEVICE,
+    BatchSize,
+    Device,
+    JsonOutput,
+    MaxBatchSize,
+    Model,
+    ModelArgs,
+    read_values,
+)
 
 
 @register_command("plan", AUDIT, 1, example="leakage plan canaries.jsonl --model_args pretrained=./model")
@@ -66,7 +75,7 @@ def plan_command(
 
     check_number(pilot)
     watch = PilotWatch(pilot_seconds, sys.stderr, row_text)
-    options = _metadata(metadata)
+    options = read_values(metadata, "--metadata")
     if output is not None:
         check_place(output)
     names = [name.strip() for name in tasks.split(",") if name.strip()]
@@ -81,21 +90,3 @@ def plan_command(
     if output is not None:
         arguments = {"model": model, "model_args": model_args, "batch_size": batch_size, "device": device}
         write_report(output, plan, {**arguments, **chat, "tasks": names, "metadata": options, "pilot": pilot})
-
-
-def _metadata(text: str) -> dict[str, Any]:
-    """Return the options in the text of ``--metadata``. Raises OptionError."""
-    from leakage_tasks.core.errors import OptionError
-    from leakage_tasks.harness.plugin import metadata_words
-
-    if not text:
-        return {}
-    try:
-        options = metadata_words(text)
-    except Exception:
-        raise OptionError(
-            f"--metadata {text}: give name=value,… or a JSON object, such as --metadata budget=2000"
-        ) from None
-    if not isinstance(options, dict):
-        raise OptionError(f'--metadata {text}: expected a JSON object, such as {{"budget": 2000}}')
-    return options

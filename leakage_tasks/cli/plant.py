@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import LAST_PANEL, PREPARE, in_panel
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.shard_options import Dask, Jobs
+from leakage_tasks.cli.shared_options import Dask, Jobs
 
 _SOURCE = (
     ".txt, .jsonl, .csv, .conll (or these with .gz, .zst), .parquet, .arrow, a folder saved by 'datasets', a folder "

@@ -14,6 +14,7 @@ import typer
 
 from leakage_tasks.cli.help import CHECK
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.shared_options import JsonOutput
 
 
 @register_command("preflight", CHECK, 2, example="leakage preflight canaries.jsonl --trainer train:make_trainer")
@@ -30,9 +31,7 @@ def preflight_command(
         int | None, typer.Option(help="Number of rows of the training data to check, drawn at random (default: all).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the rows.")] = 0,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write the results to this file, as JSON.")
-    ] = None,
+    output: JsonOutput = None,
 ) -> None:
     """Check that the trainer reads the planted canaries whole.
 

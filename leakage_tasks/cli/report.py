@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT, in_panel
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.report_options import Delta, check_delta, read_waivers
+from leakage_tasks.cli.shared_options import Delta, check_delta, read_waivers
 
 FILES = "Files to hash"
 

@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import DEFEND
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.shard_options import Dask, Jobs
+from leakage_tasks.cli.shared_options import Dask, Jobs
 
 
 @register_command("sanitize", DEFEND, 1, example="leakage sanitize train.txt -o clean.txt --drop 50")

@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import AUDIT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.report_options import Delta, check_delta
+from leakage_tasks.cli.shared_options import Delta, check_delta
 
 if TYPE_CHECKING:
     from leakage_tasks.report.score import ScoredSamples

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from leakage_tasks.cli.help import AUDIT
-from leakage_tasks.cli.model_options import JsonOutput
-from leakage_tasks.cli.pair_options import Data, PrefixLength, SuffixLength, TextColumn, read_pairs
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.shared_options import Data, JsonOutput, PrefixLength, SuffixLength, TextColumn, read_pairs
 
 
 @register_command(

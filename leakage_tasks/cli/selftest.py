@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from leakage_tasks.cli.help import AUDIT
-from leakage_tasks.cli.model_options import DEVICE, BatchSize, Device, JsonOutput, MaxBatchSize, Model, ModelArgs
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.shared_options import DEVICE, BatchSize, Device, JsonOutput, MaxBatchSize, Model, ModelArgs
 
 
 @register_command("selftest", AUDIT, 2, example="leakage selftest --model_args pretrained=./model --device cpu")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leakage_tasks.cli.help import AUDIT, in_panel
-from leakage_tasks.cli.pair_options import Data, PrefixLength, SuffixLength, TextColumn, read_pairs
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.shared_options import Data, PrefixLength, SuffixLength, TextColumn, read_pairs
 from leakage_tasks.training.prompt.settings import WARMUP, PromptSettings
 
 if TYPE_CHECKING:

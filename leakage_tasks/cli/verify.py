@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import PREPARE
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.shard_options import Dask, Jobs
+from leakage_tasks.cli.shared_options import Dask, Jobs
 
 
 @register_command("verify", PREPARE, 3, example="leakage verify planted.txt canaries.jsonl")

@@ -44,7 +44,7 @@ def test_a_table_and_the_same_as_json(leakage: Leakage, tmp_path: Path, manifest
     ("options", "message"),
     [
         (("--pilot", 2), "--pilot is 2: give 3 or more canaries of each kind, or 0 for no pilot"),
-        (("--metadata", "[1]"), "--metadata [1]: expected a JSON object, such as"),
+        (("--metadata", "[1]"), "--metadata [1]: give name=value,… or a JSON object, such as"),
         ((), "--model_args is missing: give the arguments of the hf model, such as --model_args pretrained=./model"),
         (("--model", "nonsense"), "--model nonsense: the harness knows no such model"),
         (("--model_args", "pretrained=/nowhere"), "--model_args pretrained=/nowhere: cannot load a hf model from"),
