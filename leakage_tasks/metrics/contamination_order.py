@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.attacks.contamination.finding import ContaminationFinding, OrderFinding
-from leakage_tasks.metrics.aggregates import Interval, count, of_defined
+from leakage_tasks.metrics.aggregates import Interval, count, estimate_of, of_defined
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck
 from leakage_tasks.stats import exchangeable
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
+from leakage_tasks.stats.membership import Estimate
 from leakage_tasks.stats.share_interval import share_interval
 
 Row = Metric[ContaminationFinding, Any]
@@ -41,17 +42,15 @@ def _shares(shards: Sequence[exchangeable.Shard]) -> list[float]:
     return [float(np.mean((shuffled < canonical) + 0.5 * (shuffled == canonical))) for canonical, shuffled in rows]
 
 
-def _preferred(shards: list[exchangeable.Shard]) -> float:
-    return float(np.mean(_shares(shards)))
-
-
-def _preferred_end(index: int, shards: list[exchangeable.Shard]) -> float:
-    """Return an end of the interval over shards or, for one sequence, of Clopper and Pearson's over its shuffles."""
+def _preferred(shards: list[exchangeable.Shard]) -> Estimate:
+    """Return the mean share, with its interval over shards or, for one sequence, Clopper and Pearson's over its
+    shuffles."""
     shares = _shares(shards)
+    mean = float(np.mean(shares))
     if len(shares) == 1:
         trials = len(shards[0][1])
-        return clopper_pearson(round(shares[0] * trials), trials)[index]
-    return share_interval(len(shares), float(np.mean(shares)), float(np.var(shares)), LEVEL)[index]
+        return Estimate(mean, *clopper_pearson(round(mean * trials), trials))
+    return Estimate(mean, *share_interval(len(shares), mean, float(np.var(shares)), LEVEL))
 
 
 def _gain(shards: list[exchangeable.Shard]) -> float:
@@ -63,7 +62,7 @@ def _end(index: int, shards: list[exchangeable.Shard]) -> float | None:
     return None if ends is None else ends[index]
 
 
-PREFERRED = Interval("by-shard t", of_defined(partial(_preferred_end, 0)), of_defined(partial(_preferred_end, 1)))
+PREFERRED, PREFERRED_ENDS = estimate_of(_preferred, "by-shard t")
 STUDENT = Interval("Student's t", of_defined(partial(_end, 0)), of_defined(partial(_end, 1)))
 
 
@@ -83,7 +82,7 @@ def order_rows() -> list[Row]:
     gain = "log-likelihood of a shard in its canonical order minus the mean of its shuffles, mean over shards"
     exact = "p of the canonical orders being so likely by chance, exact test over all shards"
     return [
-        *in_table(preferred.row(shard, of_defined(_preferred)).with_ends(PREFERRED)),
+        *in_table(preferred.row(shard, PREFERRED).with_ends(PREFERRED_ENDS)),
         *in_table(
             MetricSpec("order_gain", gain, "bits", chance="0", direction="lower")
             .row(shard, of_defined(_gain))

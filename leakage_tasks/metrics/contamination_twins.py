@@ -13,9 +13,9 @@ from leakage_tasks.attacks.contamination.finding import ContaminationFinding, Te
 from leakage_tasks.metrics.aggregates import (
     PROBABILITY_BOUNDS,
     Aggregate,
-    Interval,
     ProbabilityBounds,
     count,
+    estimate_of,
     mean,
     of_defined,
 )
@@ -87,8 +87,7 @@ def _auc(pairs: list[TwinCosts]) -> Estimate:
     return auc([-pair.item for pair in pairs], [-pair.twin for pair in pairs])
 
 
-def _auc_part(name: str) -> Aggregate[TwinCosts]:
-    return of_defined(lambda pairs: getattr(_auc(pairs), name))
+_AUC, _AUC_ENDS = estimate_of(_auc, "Newcombe")
 
 
 def _bounds(cost: TextCost) -> ProbabilityBounds | None:
@@ -129,8 +128,8 @@ def twin_rows(near: bool) -> list[Row]:
         ),
         *in_table(
             lower("twin_auc", area, "AUC", chance="0.5", title="Contamination, items", headline=True, count="n_twins")
-            .row(costs, _auc_part("value"))
-            .with_ends(Interval("Newcombe", _auc_part("low"), _auc_part("high")))
+            .row(costs, _AUC)
+            .with_ends(_AUC_ENDS)
         ),
         MetricSpec("twin_p", test, "p", direction="higher").row(costs, of_defined(_twin_p), in_table=True),
         *lower("p_z", written, "probability", control="twin_p_z", count="n_twins").average(

@@ -16,7 +16,7 @@ from scipy import stats
 
 from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.metrics.aggregates import Interval, of_defined
+from leakage_tasks.metrics.aggregates import estimate_of, of_defined
 from leakage_tasks.metrics.clustered import FEWEST_DOCUMENTS, Row, clustered, mean_between
 from leakage_tasks.metrics.metric import Applies, MetricSpec
 from leakage_tasks.stats.clusters import totals
@@ -85,23 +85,8 @@ def _auc(costs: Sequence[SuffixCost]) -> Estimate | None:
     return auc([-mean for mean in documents], [-mean for mean in controls])
 
 
-@of_defined
-def cost_auc(costs: list[SuffixCost]) -> float | None:
-    """Return the probability that a document costs less than a control; equal costs count half."""
-    found = _auc(costs)
-    return None if found is None else found.value
-
-
-@of_defined
-def _auc_low(costs: list[SuffixCost]) -> float | None:
-    found = _auc(costs)
-    return None if found is None else found.low
-
-
-@of_defined
-def _auc_high(costs: list[SuffixCost]) -> float | None:
-    found = _auc(costs)
-    return None if found is None else found.high
+cost_auc, _AUC_ENDS = estimate_of(_auc, "by-document Newcombe")
+"""Probability that a document costs less than a control, equal costs counting half, and its interval."""
 
 
 @of_defined
@@ -121,9 +106,6 @@ def cost_p(costs: list[SuffixCost]) -> float | None:
 def _sum_of_first(first: FloatArray, _: FloatArray, axis: int) -> FloatArray:
     sums: FloatArray = first.sum(axis=axis)
     return sums
-
-
-AUC_ENDS = Interval("by-document Newcombe", _auc_low, _auc_high)
 
 
 def cost_rows(controls: bool, applies: Applies[SelectedView]) -> list[Row]:
@@ -188,6 +170,6 @@ def _comparison(applies: Applies[SelectedView]) -> list[Row]:
     )
     test = "p of the suffixes of documents costing less than those of controls by chance (Mann-Whitney, by document)"
     return [
-        *_first_in_table(spec.row(_cost, cost_auc, applies).with_ends(AUC_ENDS)),
+        *_first_in_table(spec.row(_cost, cost_auc, applies).with_ends(_AUC_ENDS)),
         MetricSpec("cost_p", test, "p").row(_cost, cost_p, applies, in_table=True),
     ]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from leakage_tasks.attacks.membership.finding import MembershipFinding
+from leakage_tasks.attacks.membership.finding import MembershipFinding, membership_finding_from_json
 from leakage_tasks.attacks.membership.registry import MembershipAttack, in_order
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.membership_guard import with_guard
@@ -28,6 +28,8 @@ from leakage_tasks.metrics.membership_values import (
     tpr,
 )
 from leakage_tasks.metrics.metric import Metric, MetricSpec, too_few
+from leakage_tasks.metrics.scoring import Scoring, TaskSettings, Values, register_scoring
+from leakage_tasks.metrics.tiers import Copies
 
 Row = Metric[MembershipFinding, Any]
 NULLS = ("membership_auc", "tpr_at_1_fpr")
@@ -127,3 +129,19 @@ def membership_metrics() -> tuple[Row, ...]:
 
 def _of_known(value: Callable[[MembershipFinding], Any], finding: MembershipFinding) -> Any:
     return None if finding.suspected else value(finding)
+
+
+def _values(finding: MembershipFinding, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
+    return {row.name: row.value(finding) for row in membership_metrics() if row.applies(finding)}
+
+
+MEMBERSHIP = register_scoring(
+    Scoring(
+        "membership",
+        lambda task_settings, copies: membership_metrics(),
+        _values,
+        lambda: NULLS,
+        membership_finding_from_json,
+        classes=("membership inference",),
+    )
+)

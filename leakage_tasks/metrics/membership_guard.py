@@ -22,7 +22,8 @@ from leakage_tasks.metrics.membership_conclusion import (
     TEXTS_DIFFER,
     conclusion,
 )
-from leakage_tasks.metrics.membership_guard_values import GuardedText, guarded
+from leakage_tasks.metrics.membership_guard_values import guarded
+from leakage_tasks.metrics.membership_values import AllScores
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck
 
 Row = Metric[MembershipFinding, Any]
@@ -70,15 +71,14 @@ def _against_blind(area: Aggregate[Any], interval: Interval) -> list[Row]:
     ]
 
 
-def _conclusive(area: Aggregate[Any], interval: Interval) -> Aggregate[GuardedText]:
+def _conclusive(area: Aggregate[Any], interval: Interval) -> Aggregate[AllScores]:
     """Return the aggregation that is 0 if the verdict is inconclusive, else 1."""
 
-    def read(texts: list[GuardedText]) -> float:
-        scores = [guard.without_blind(text) for text in texts]
+    def read(texts: list[AllScores]) -> float:
         attacks, blind = ([guard.part(text, of) for text in texts] for of in ("scores", "blind"))
         rows = {
-            "membership_auc": area(scores),
-            "membership_auc_ci_low": interval.low(scores),
+            "membership_auc": area(attacks),
+            "membership_auc_ci_low": interval.low(attacks),
             "membership_above_blind_p": guard.ABOVE_BLIND_P(texts),
             "blind_p": guard.BLIND_P(texts),
             "dataset_p": guard.DATASET_P(attacks),

@@ -5,36 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.metrics.aggregates import Aggregate, estimate_of, number_of, of_defined
-from leakage_tasks.metrics.membership_values import AllScores, chosen_attack
+from leakage_tasks.metrics.membership_values import AllScores, Pairs, chosen_attack, scores_of
 from leakage_tasks.stats import dataset_inference, dataset_share
 from leakage_tasks.stats.auc_comparison import BlindComparison, compare_with_blind, cross_validation_spread
 from leakage_tasks.stats.membership import Estimate, auc
 
-Pairs = tuple[tuple[str, float], ...]
-"""Scores as pairs of the attack's or baseline's name and the score."""
-
-
-class GuardedText(NamedTuple):
-    """The scores of one text by attacks and by blind baselines, with the text's class, cluster and part."""
-
-    scores: Pairs
-    blind: Pairs
-    member: bool
-    cluster: int
-    chooses: bool
-
-
-Texts = tuple[GuardedText, ...]
+Texts = tuple[AllScores, ...]
 Result = TypeVar("Result")
 
 
 def guarded(
     finding: MembershipFinding, baseline: str | None = None, attacks: bool = True, blind: bool = True
-) -> GuardedText | None:
+) -> AllScores | None:
     """Return the scores of a text; None for a text that is left out or without blind scores.
 
     Args:
@@ -43,29 +29,20 @@ def guarded(
         attacks: Take the scores of attacks.
         blind: Take the scores of blind baselines.
     """
-    if not finding.scores or not finding.blind:
+    text = scores_of(finding)
+    if text is None or not finding.blind:
         return None
-    return GuardedText(
-        tuple(finding.scores.items()) if attacks else (),
-        _chosen(finding.blind, baseline) if blind else (),
-        finding.member,
-        finding.cluster,
-        finding.chooses,
-    )
+    both = text._replace(blind=_chosen(finding.blind, baseline) if blind else ())
+    return both if attacks else part(both, "blind")
 
 
 def _chosen(scores: Mapping[str, float], name: str | None) -> Pairs:
     return tuple((key, value) for key, value in scores.items() if name in (None, key))
 
 
-def part(text: GuardedText, of: Literal["scores", "blind"]) -> GuardedText:
+def part(text: AllScores, of: Literal["scores", "blind"]) -> AllScores:
     """Return a text with only the scores of attacks, or only the scores of blind baselines."""
     return text._replace(blind=()) if of == "scores" else text._replace(scores=())
-
-
-def without_blind(text: GuardedText) -> AllScores:
-    """Return the scores of a text by attacks alone, as the rows of attacks take them."""
-    return AllScores(text.scores, text.member, text.cluster, text.chooses)
 
 
 def columns(rows: Sequence[Pairs]) -> dict[str, list[float]]:
@@ -94,9 +71,9 @@ def comparisons(texts: Texts) -> Mapping[str, BlindComparison]:
     return _or_none(compare_with_blind, attacks, blind, *_classes(texts)) or {}
 
 
-def _primary(texts: Sequence[GuardedText]) -> BlindComparison | None:
+def _primary(texts: Sequence[AllScores]) -> BlindComparison | None:
     """Compare the chosen attack with the blind baselines on the texts that do not choose it."""
-    attack = chosen_attack([*map(without_blind, texts)])
+    attack = chosen_attack([part(text, "scores") for text in texts])
     reported = tuple(text._replace(scores=_chosen(dict(text.scores), attack)) for text in texts if not text.chooses)
     return None if attack is None else comparisons(reported).get(attack)
 
@@ -110,10 +87,10 @@ ABOVE_BLIND_P = number_of(_primary, lambda result: result.p)
 BLIND_P = number_of(_primary, lambda result: result.blind_p)
 
 
-def auc_of_baseline(name: str) -> Aggregate[GuardedText]:
+def auc_of_baseline(name: str) -> Aggregate[AllScores]:
     """Return the aggregation of the AUC of one blind baseline on the texts of the primary figures."""
 
-    def read(texts: list[GuardedText]) -> float | None:
+    def read(texts: list[AllScores]) -> float | None:
         blind = columns([text.blind for text in texts if not text.chooses])
         members = [text.member for text in texts if not text.chooses]
         if name not in blind or len(set(members)) < 2:
@@ -124,7 +101,7 @@ def auc_of_baseline(name: str) -> Aggregate[GuardedText]:
     return of_defined(read)
 
 
-def p_above_blind(attack: str) -> Aggregate[GuardedText]:
+def p_above_blind(attack: str) -> Aggregate[AllScores]:
     """Return the aggregation of the p-value of one attack not above every blind baseline, on all texts."""
     return number_of(lambda texts: comparisons(tuple(texts)).get(attack), lambda result: result.p)
 
@@ -149,7 +126,7 @@ def _share(texts: Texts) -> Estimate | None:
     return _or_none(dataset_share.least_share_used, _table(texts, False), *_classes(texts))
 
 
-def _by_attacks(texts: Sequence[GuardedText]) -> dataset_inference.DatasetTest | None:
+def _by_attacks(texts: Sequence[AllScores]) -> dataset_inference.DatasetTest | None:
     return _dataset(tuple(texts), False)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.metrics.aggregates import count, estimate_of, number_of
-from leakage_tasks.metrics.membership_guard_values import Pairs, columns
+from leakage_tasks.metrics.membership_guard_values import columns
+from leakage_tasks.metrics.membership_values import AllScores, scores_of
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck
 from leakage_tasks.stats.membership import Estimate
 from leakage_tasks.stats.share_used import ShareUsed, share_used
@@ -24,42 +25,24 @@ CONTROLS = ValidityCheck(
 """The check that warns of a share whose controls fail."""
 
 
-class AskedText(NamedTuple):
-    """The scores of one text by attack, with the text's kind, cluster and part."""
-
-    scores: Pairs
-    member: bool
-    suspected: bool
-    cluster: int
-    chooses: bool
-
-
-def _asked(finding: MembershipFinding) -> AskedText | None:
-    if not finding.scores:
-        return None
-    return AskedText(
-        tuple(finding.scores.items()), finding.member, bool(finding.suspected), finding.cluster, finding.chooses
-    )
-
-
 @lru_cache(maxsize=2)
-def _share(texts: tuple[AskedText, ...]) -> ShareUsed | None:
+def _share(texts: tuple[AllScores, ...]) -> ShareUsed | None:
     """Return the share of the suspected texts; None for too few texts, or an attack that recognizes no member."""
     scores = list(columns([text.scores for text in texts]).values())
-    _, members, suspected, clusters, chooses = zip(*texts, strict=True)
+    _, members, clusters, chooses, suspected, _ = zip(*texts, strict=True)
     try:
         return share_used(scores, members, suspected, chooses, clusters)
     except ValueError:
         return None
 
 
-def _shares(texts: list[AskedText]) -> ShareUsed | None:
+def _shares(texts: list[AllScores]) -> ShareUsed | None:
     return _share(tuple(texts))
 
 
 def _rows(spec: MetricSpec, estimate: Callable[[ShareUsed], Estimate], in_table: bool = False) -> list[Row]:
     value, interval = estimate_of(_shares, BY_CLUSTER, estimate)
-    return spec.row(_asked, value, _asks, in_table).with_ends(interval)
+    return spec.row(scores_of, value, _asks, in_table).with_ends(interval)
 
 
 def _asks(finding: MembershipFinding) -> bool:
@@ -93,6 +76,6 @@ def share_rows() -> list[Row]:
         *_rows(one, lambda shares: shares.of_members),
         *_rows(tpr, lambda shares: shares.tpr),
         *_rows(fpr, lambda shares: shares.fpr),
-        holds.row(_asked, number_of(_shares, lambda shares: float(shares.controls_hold)), _asks),
+        holds.row(scores_of, number_of(_shares, lambda shares: float(shares.controls_hold)), _asks),
         number.row(lambda finding: 1.0 if finding.suspected and finding.scores else None, count, _asks, in_table=True),
     ]

@@ -30,13 +30,19 @@ class ScoredText(NamedTuple):
     chooses: bool
 
 
-class AllScores(NamedTuple):
-    """The scores of one text as pairs of attack and score, with the text's class, cluster and part."""
+Pairs = tuple[tuple[str, float], ...]
+"""Scores as pairs of the attack's or baseline's name and the score."""
 
-    scores: tuple[tuple[str, float], ...]
+
+class AllScores(NamedTuple):
+    """The scores of one text by attacks and by ``blind`` baselines, with the text's class, cluster and part."""
+
+    scores: Pairs
     member: bool
     cluster: int
     chooses: bool
+    suspected: bool = False
+    blind: Pairs = ()
 
 
 Texts = Sequence[ScoredText]
@@ -49,10 +55,11 @@ def score_of(finding: MembershipFinding, attack: str) -> ScoredText | None:
 
 
 def scores_of(finding: MembershipFinding) -> AllScores | None:
-    """Return all scores of a text, None for a text that is left out."""
+    """Return a text's scores by attacks, None for a text that is left out."""
     if not finding.scores:
         return None
-    return AllScores(tuple(finding.scores.items()), finding.member, finding.cluster, finding.chooses)
+    scores = tuple(finding.scores.items())
+    return AllScores(scores, finding.member, finding.cluster, finding.chooses, bool(finding.suspected))
 
 
 def of_class(texts: Texts, member: bool) -> list[ScoredText]:

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from leakage_tasks.attacks.suffix.confidences import FREQUENCY
-from leakage_tasks.attacks.suffix.finding import (
-    HEADLINE,
-    SelectedView,
-    Selection,
-    left_out_view,
-    suffix_finding_from_json,
-)
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, suffix_finding_from_json
 from leakage_tasks.metrics.clustered import Row
 from leakage_tasks.metrics.memorization import memorization_metrics
-from leakage_tasks.metrics.scoring import LEFT_OUT, OF_GOAL, Scoring, TaskSettings, Values, register_scoring
+from leakage_tasks.metrics.scoring import (
+    LEFT_OUT,
+    OF_GOAL,
+    Scoring,
+    TaskSettings,
+    Values,
+    register_scoring,
+    values_of_pair,
+)
 from leakage_tasks.metrics.tiers import Copies
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
@@ -34,17 +36,10 @@ def _rows_for(task_settings: TaskSettings) -> Sequence[Row]:
 
 
 def _values(answer: str, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
-    """Return the values of one column for one window; all None if the window was left out."""
     finding = suffix_finding_from_json(answer)
     kind = "headline" if column == HEADLINE else "length"
     selection = Selection(column, kind, column, finding.chosen_by or FREQUENCY)
-    selected = selection.select(finding)
-    like: SelectedView = selected or left_out_view(finding, selection, _GREEDY)
-    rows = [row for row in _rows_for(task_settings) if row.applies(like)]
-    values: Values = {row.name: None if selected is None else row.value(selected) for row in rows}
-    if kind == "headline" and finding.nodes == 0:
-        values[LEFT_OUT.name] = 1.0 if selected is None and not finding.control else None
-    return values
+    return values_of_pair(finding, selection, _GREEDY, _rows_for(task_settings))
 
 
 MEMORIZATION = register_scoring(

@@ -7,7 +7,7 @@ an aggregate without values is None.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -173,6 +173,12 @@ def limited_words(used: int, whole: int, documents: str) -> str:
 
 HEADLINE = partial(MetricSpec, headline=True, count="n_planted")
 """The declaration of a primary metric of the canary tasks."""
+
+
+def names_with_ends(rows: Iterable[Metric[Any, Any]], names: Collection[str]) -> set[str]:
+    """Return the names of the ``rows`` with these ``names``, and of the ends of their intervals."""
+    shown = [row for row in rows if row.name in names]
+    return {row.name for row in shown} | {end for row in shown for end in row.interval or ()}
 
 
 def too_few(documents: str) -> ValidityCheck:

@@ -17,7 +17,7 @@ from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
 from leakage_tasks.attacks.suffix import finding as suffix_finding
 from leakage_tasks.attacks.suffix.confidences import CONFIDENCES
-from leakage_tasks.attacks.suffix.finding import SelectedView, Selection
+from leakage_tasks.attacks.suffix.finding import SelectedView, Selection, SuffixFinding
 from leakage_tasks.attacks.suffix.request import DEFAULT_CONFIDENCE
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.attacks.untargeted.finding import UntargetedFinding, untargeted_finding_from_json
@@ -99,7 +99,7 @@ class Scoring:
 SCORINGS: Registry[Scoring] = Registry(
     "scoring",
     "leakage_tasks.metrics.contamination",
-    "leakage_tasks.metrics.membership_scoring",
+    "leakage_tasks.metrics.membership",
     "leakage_tasks.metrics.memorization_scoring",
     group="lm_eval_leakage.scorings",
 )
@@ -231,7 +231,7 @@ def _copies(finding: Finding) -> Grouped:
 LEFT_OUT: Metric[SelectedView, Any] = MetricSpec(
     "left_out", "pairs left out because their tokens change when decoded and encoded again"
 ).row(lambda selected: None, count, in_table=True)
-"""Metric whose values are set in :func:`_suffix_values`, because a pair that was left out has no view."""
+"""Metric whose values are set in :func:`values_of_pair`, because a pair that was left out has no view."""
 NULLS = ("recall", "recall_early_stop", "p_z")
 """Rows of an unanswered ``suffix_extraction``; with all rows, the table would be full of nulls."""
 
@@ -260,13 +260,21 @@ def _rows_for(task_settings: TaskSettings) -> Sequence[Metric[SelectedView, Any]
 
 
 def _suffix_values(answer: str, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
-    """Return the values of one column for one pair; all None if the pair was left out."""
     selection, finding = selection_of(column, task_settings), suffix_finding.suffix_finding_from_json(answer)
-    selected = selection.select(finding)
     scheme = DecodingConfig(**{name: task_settings[name] for name in DECODING_OPTIONS if name in task_settings})
+    return values_of_pair(finding, selection, scheme, _rows_for(task_settings))
+
+
+def values_of_pair(
+    finding: SuffixFinding, selection: Selection, scheme: DecodingConfig, rows: Iterable[Metric[SelectedView, Any]]
+) -> Values:
+    """Return the values of ``rows`` for the selected view of one pair; all None if the pair was left out.
+
+    ``scheme`` is the run's decoding, which decides on the rows of a pair that was left out.
+    """
+    selected = selection.select(finding)
     like = selected or suffix_finding.left_out_view(finding, selection, scheme)
-    rows = [metric for metric in _rows_for(task_settings) if metric.applies(like)]
-    values = {row.name: None if selected is None else row.value(selected) for row in rows}
+    values: Values = {row.name: None if selected is None else row.value(selected) for row in rows if row.applies(like)}
     if selection.kind == "headline" and finding.nodes == 0:
         values[LEFT_OUT.name] = 1.0 if selected is None and not finding.control else None
     return values

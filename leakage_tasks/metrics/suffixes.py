@@ -13,7 +13,7 @@ from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import count, mean, minimum
 from leakage_tasks.metrics.clustered import Row, by_document, document_count, share_rows
 from leakage_tasks.metrics.costs import cost_rows
-from leakage_tasks.metrics.metric import Applies, MetricSpec, one, too_few
+from leakage_tasks.metrics.metric import Applies, MetricSpec, names_with_ends, one, too_few
 from leakage_tasks.metrics.near import near_rows
 from leakage_tasks.metrics.suffix_values import (
     LIKELY,
@@ -223,9 +223,7 @@ def suffix_metrics(wrong: int | None = None, controls: bool = False) -> list[Row
 
 def _with_table(rows: list[Row]) -> list[Row]:
     """Return the rows; those of :data:`IN_TABLE` and :data:`CONTROLS_IN_TABLE` are in the harness' table."""
-    named = {row.name: row for row in rows}
-    ends = {end for name in IN_TABLE if name in named for end in named[name].interval or ()}
-    shown = {*IN_TABLE, *CONTROLS_IN_TABLE, *ends}
+    shown = {*names_with_ends(rows, IN_TABLE), *CONTROLS_IN_TABLE}
     return [replace(row, in_table=row.name in shown) for row in rows]
 
 

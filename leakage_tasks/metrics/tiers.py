@@ -15,7 +15,7 @@ from typing import Any
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import CONTEXT, Finding
 from leakage_tasks.metrics.aggregates import FEWEST, Interval, One, count
-from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck, Value, always
+from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck, Value, always, names_with_ends
 
 Copies = Mapping[int | str, int]
 """Number of canaries by tier or family. A tier's key is its repetition count, or :data:`.CONTEXT` for canaries that
@@ -109,7 +109,7 @@ def of_headline(rows: Iterable[Metric[Finding, Any]], name: str, first: Tier) ->
 def pooled_brief(rows: Sequence[Metric[Finding, Any]], *names: str) -> list[Metric[Finding, Any]]:
     """Return ``rows`` for a run without tiers: the pooled metrics of these names are in the table with their
     intervals."""
-    shown = {*names, *(end for row in rows if row.name in names for end in row.interval or ())}
+    shown = names_with_ends(rows, names)
     return [dataclasses.replace(row, in_table=row.in_table or row.name in shown) for row in rows]
 
 

@@ -7,7 +7,7 @@ metric declares a chance; the controls show it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -21,7 +21,7 @@ from leakage_tasks.attacks.untargeted.request import (
     UntargetedRequest,
 )
 from leakage_tasks.metrics.aggregates import count
-from leakage_tasks.metrics.metric import MetricSpec, too_few
+from leakage_tasks.metrics.metric import MetricSpec, names_with_ends, too_few
 from leakage_tasks.metrics.untargeted_rows import (
     Row,
     amounts,
@@ -99,21 +99,15 @@ def untargeted_metrics(request: UntargetedRequest | None = None, controls: bool 
         rows += _tendency("capability", adversarial, "adversarial prompts", "n_adversarial", length)
     if not controls:
         rows = [replace(row, control=None) for row in rows if not _of_controls(row)]
-    shown = {*_with_intervals(rows, SHOWN), *SHOWN_ALONE}
+    shown = {*names_with_ends(rows, SHOWN), *SHOWN_ALONE}
     return tuple(replace(row, in_table=row.name in shown) for row in rows)
 
 
 @lru_cache(maxsize=16)
 def rows_by_kind(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Return the metrics in the column of a kind of prompts: those of :data:`SHOWN_BY_KIND` with their intervals."""
-    shown = _with_intervals(rows, SHOWN_BY_KIND)
+    shown = names_with_ends(rows, SHOWN_BY_KIND)
     return tuple(row for row in rows if row.name in shown)
-
-
-def _with_intervals(rows: Iterable[Row], names: Collection[str]) -> set[str]:
-    """Return the names of metrics and of the ends of their intervals, of the ``rows`` with these ``names``."""
-    shown = [row for row in rows if row.name in names]
-    return {row.name for row in shown} | {end for row in shown for end in row.interval or ()}
 
 
 def _not_headline(row: Row) -> Callable[[UntargetedView], bool]:

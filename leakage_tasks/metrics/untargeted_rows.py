@@ -83,9 +83,9 @@ def excess(n: int) -> list[Row]:
     pairs = value_of(partial(_both, n))
     return [
         *MetricSpec("excess", words, "share", direction="lower")
-        .row(pairs, values.excess, applies)
+        .row(pairs, values.EXCESS, applies)
         .with_ends(values.EXCESS_ENDS),
-        MetricSpec("excess_p", test, "probability").row(pairs, values.excess_p, applies),
+        MetricSpec("excess_p", test, "probability").row(pairs, values.EXCESS_P, applies),
     ]
 
 

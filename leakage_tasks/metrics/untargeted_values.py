@@ -10,7 +10,7 @@ import numpy as np
 
 from leakage_tasks.attacks.untargeted.finding import Hits, UntargetedFinding
 from leakage_tasks.core.arrays import IntArray
-from leakage_tasks.metrics.aggregates import Interval, estimate_of, of_defined
+from leakage_tasks.metrics.aggregates import estimate_of, number_of, of_defined
 from leakage_tasks.stats import unseen
 from leakage_tasks.stats.paired import Difference, rate_difference
 from leakage_tasks.stats.unseen import Found, UnseenEstimate
@@ -125,20 +125,7 @@ def _difference(pairs: Sequence[Paired]) -> Difference:
     return rate_difference([pair.controls for pair in pairs], [pair.corpus for pair in pairs])
 
 
-@of_defined
-def excess(pairs: list[Paired]) -> float:
-    """Return the share of texts with a run of the corpus minus the share with a run of the controls."""
-    return _difference(pairs).value
-
-
-@of_defined
-def excess_p(pairs: list[Paired]) -> float:
-    """Return the two-sided p-value of the exact McNemar test of :func:`excess`."""
-    return _difference(pairs).p
-
-
-EXCESS_ENDS = Interval(
-    "Newcombe",
-    of_defined(lambda pairs: _difference(pairs).low),
-    of_defined(lambda pairs: _difference(pairs).high),
-)
+EXCESS, EXCESS_ENDS = estimate_of(_difference, "Newcombe")
+"""The share of texts with a run of the corpus minus the share with a run of the controls, and its interval."""
+EXCESS_P = number_of(_difference, lambda difference: difference.p)
+"""The two-sided p-value of the exact McNemar test of this difference."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding, membership_finding_from_json
-from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
+from leakage_tasks.metrics.membership import MEMBERSHIP
 from leakage_tasks.metrics.membership_values import (
     MEMBERSHIP_ENDS,
     ScoredText,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
+from leakage_tasks.metrics.membership import MEMBERSHIP
 from leakage_tasks.metrics.scoring import Answered, score
 from leakage_tasks.stats.share_used import share_used
 from leakage_tasks.tasks.membership import handler

@@ -21,7 +21,7 @@ from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
-from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
+from leakage_tasks.metrics.membership import MEMBERSHIP
 from leakage_tasks.metrics.scoring import Answered, score
 from leakage_tasks.stats.membership import clustered_auc
 from leakage_tasks.targets.batches import padded
