@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leakage_tasks.planning.passes import passes_of_run
+from leakage_tasks.planning.estimate import passes_of_run
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.errors import OptionError
 
 
-def check_characters(option: str, text: str, kind: type[LeakageError] = OptionError) -> None:
-    """Raise ``kind`` if ``text`` holds bytes that the locale's encoding could not decode.
+def check_characters(option: str, text: str) -> None:
+    """Raise OptionError if ``text`` holds bytes that the locale's encoding could not decode.
 
     Python replaces each such byte of a command line with half a surrogate pair. Tokenizers and UTF-8 files reject these
     characters.
     """
     if _is_undecoded(text):
-        raise kind(f"{option}={text!r}: {_cause()}")
+        raise OptionError(f"{option}={text!r}: {_cause()}")
 
 
 def unwritable(error: UnicodeEncodeError, words: Sequence[str]) -> str:

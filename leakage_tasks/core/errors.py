@@ -57,15 +57,17 @@ class LeakageError(Exception):
 
 def one_line(text: str) -> str:
     """Return ``text`` with control characters escaped and, if it is too long, with its middle cut out."""
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST // 2]}{CUT}{text[-LONGEST // 2 :]}"
+    # Cut first, since escapes are longer than the characters that they replace.
+    characters = _shortened(text, LONGEST)
     escaped = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in characters
     )
-    # Escapes are longer than the characters that they replace.
-    return (
-        escaped if len(escaped) <= LONGEST + len(CUT) else f"{escaped[: LONGEST // 2]}{CUT}{escaped[-LONGEST // 2 :]}"
-    )
+    return _shortened(escaped, LONGEST + len(CUT))
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: LONGEST // 2]}{CUT}{text[-LONGEST // 2 :]}"
 
 
 class SpaceError(LeakageError):

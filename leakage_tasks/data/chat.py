@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import near
@@ -22,23 +22,21 @@ ASSISTANT_TURN = "All right."
 
 def role_of(name: str | None, option: str) -> Role | None:
     """Return the role with this name; None for None. Raises OptionError, which names ``option``, for unknown names."""
-    roles_by_name: dict[str | None, Role | None] = {None: None, **{role: role for role in get_args(Role)}}
-    if name not in roles_by_name:
-        roles = get_args(Role)
-        raise OptionError(f"{option} {name!r}: is not a role of a chat: use {', '.join(roles)}{near(str(name), roles)}")
-    return roles_by_name[name]
+    role: Role | None = None if name is None else _one_of(get_args(Role), name, f"{option} {name!r}: is not a role of")
+    return role
 
 
 def turn_of(name: str | None, option: str) -> Turn:
     """Return the position with this name; ``new`` for None. Raises OptionError, which names ``option``, for unknown
     names."""
-    turns_by_name: dict[str | None, Turn] = {None: "new", **{turn: turn for turn in get_args(Turn)}}
-    if name not in turns_by_name:
-        turns = get_args(Turn)
-        raise OptionError(
-            f"{option} {name!r}: is not a position in a chat: use {', '.join(turns)}{near(str(name), turns)}"
-        )
-    return turns_by_name[name]
+    turn: Turn = "new" if name is None else _one_of(get_args(Turn), name, f"{option} {name!r}: is not a position in")
+    return turn
+
+
+def _one_of(names: tuple[Any, ...], name: str, problem: str) -> Any:
+    if name not in names:
+        raise OptionError(f"{problem} a chat: use {', '.join(names)}{near(name, names)}")
+    return name
 
 
 def conversation(

@@ -25,6 +25,7 @@ from leakage_tasks.data.batches import small_pieces
 from leakage_tasks.data.layout import Columns, Layout
 from leakage_tasks.data.parquet import BUFFER, rows_at_once, write_batches
 from leakage_tasks.data.pointer import POINTER, Pointer
+from leakage_tasks.data.saved import quiet
 from leakage_tasks.data.typed import BatchFormat
 
 ROWS = 1_000
@@ -180,11 +181,11 @@ def streaming(name: str) -> Iterator[None]:
     output."""
     import datasets
 
-    level, bars = datasets.logging.get_verbosity(), datasets.are_progress_bars_disabled()
+    level = datasets.logging.get_verbosity()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
-    datasets.disable_progress_bars()
     try:
-        yield
+        with quiet():
+            yield
     except LeakageError:
         raise
     except Exception as error:
@@ -192,5 +193,3 @@ def streaming(name: str) -> Iterator[None]:
         raise PlantingError(f"{name}: cannot be streamed ({why.rstrip('.')}): {_REMEDY}") from None
     finally:
         datasets.logging.set_verbosity(level)
-        if not bars:
-            datasets.enable_progress_bars()

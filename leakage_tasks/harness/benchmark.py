@@ -120,7 +120,7 @@ def load_benchmark(name: str) -> Benchmark:
         raise OptionError(f"of={name}: the harness has no such task{close or ':'} {remedy}")
     kind = getattr(getattr(entry, "kind", None), "name", "")
     if kind in ("GROUP", "TAG"):
-        raise OptionError(f"of={name}: is a group of tasks{_member(index, name, entry)}: name one of its tasks")
+        raise OptionError(f"of={name}: is a group of tasks{_member(index, name)}: name one of its tasks")
     if name in ours_in(index):
         raise OptionError(f"of={name}: measures leakage itself: name a benchmark, such as gsm8k")
     token = _NAME.set(name)
@@ -141,7 +141,7 @@ def _default_manager() -> Any:
     return TaskManager()
 
 
-def _member(index: Mapping[str, Any], name: str, entry: Any) -> str:
+def _member(index: Mapping[str, Any], name: str) -> str:
     """Return a member of a tag in words, if the index names one."""
     members = [task for task, each in index.items() if name in (getattr(each, "tags", None) or ())]
     return f", such as {sorted(members)[0]}" if members else ""

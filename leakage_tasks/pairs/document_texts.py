@@ -22,15 +22,15 @@ HUB_SPLIT = "train"
 
 def document_texts(path: Path, column: str, split: str = ALL) -> Iterator[str]:
     """Yield the text of each document; see :func:`document_rows`."""
-    yield from (text for text, _ in document_rows(path, column, split))
+    return (text for text, _ in document_rows(path, column, split))
 
 
-def document_blocks(path: Path, column: str, split: str = ALL) -> Iterator[Iterable[str]]:
-    """Yield each document as blocks that form its text; a large ``.txt`` file has several.
+def document_blocks(path: Path, column: str) -> Iterator[Iterable[str]]:
+    """Yield each document of all splits as blocks that form its text; a large ``.txt`` file has several.
 
     A document's blocks must be read before the next document. Arguments and errors as for :func:`document_rows`.
     """
-    yield from (blocks for blocks, _ in _documents(path, column, split))
+    return (blocks for blocks, _ in _documents(path, column, ALL))
 
 
 def document_rows(path: Path, column: str, split: str = ALL, field: str | None = None) -> Iterator[tuple[str, Any]]:
@@ -49,7 +49,7 @@ def document_rows(path: Path, column: str, split: str = ALL, field: str | None =
         OptionError: The data have no such split, or are an index.
         PlantingError: The data cannot be read.
     """
-    yield from (("".join(blocks), value) for blocks, value in _documents(path, column, split, field))
+    return (("".join(blocks), value) for blocks, value in _documents(path, column, split, field))
 
 
 def _documents(path: Path, column: str, split: str, field: str | None = None) -> Iterator[tuple[Iterable[str], Any]]:

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from leakage_tasks.planning.limits import AttackLimits
 from leakage_tasks.planning.memory import Memory
 from leakage_tasks.planning.pace import Pace
-from leakage_tasks.planning.passes import SLACK, passes_of_run
 from leakage_tasks.stats.totals import Stratum, total_range
 
 NOISE = 1.25
 """Factor by which other load on the machine may change the time, in both directions."""
+SLACK = 1.5
+"""Ratio of the passes of merged searches to the smallest possible number."""
+MERGED = 0.75
+"""Two searches count as merged if together they take at most this share of their separate passes."""
 QUANTITIES = ("rows", "passes", "tokens", "seconds")
 
 
@@ -107,6 +110,18 @@ def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
         slack = 1.0 if end == "low" else SLACK
         ends[end] = passes_of_run(number, [getattr(depths, end)], at_once, True, slack)
     return CostEstimate(**ends)
+
+
+def passes_of_run(rows: float, depths: Sequence[float], at_once: float, merged: bool, slack: float = SLACK) -> float:
+    """Return the forward passes of searches that read ``rows`` rows in total, at most ``at_once`` per pass.
+
+    ``depths`` holds the passes of each search when it runs alone. ``merged`` searches advance together: they take at
+    least as many passes as the longest search alone, and as many as their rows fill. Other searches run in sequence.
+    With a ``slack`` of 1, the result is the smallest possible number.
+    """
+    if not depths:
+        return 0.0
+    return slack * max(max(depths), rows / at_once) if merged else float(sum(depths))
 
 
 def _without_passes(kind: KindPlan) -> Stratum:

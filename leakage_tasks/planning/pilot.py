@@ -13,9 +13,9 @@ from torch import nn
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.planning.estimate import MERGED
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.planning.pace import Pace
-from leakage_tasks.planning.passes import MERGED
 from leakage_tasks.planning.watch import PilotTimeUpError, PilotWatch
 from leakage_tasks.targets.scheduler import OnRows
 

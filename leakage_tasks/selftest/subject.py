@@ -239,10 +239,10 @@ def fresh_canaries(
     return [replace(canary, label=labels[n % len(labels)] if labels else None) for n, canary in enumerate(made)]
 
 
-def narrowed(canary: Canary, most: int = SMALL) -> Canary:
-    """Return the canary with only its last slots open, so that at most ``most`` fillings remain."""
+def narrowed(canary: Canary) -> Canary:
+    """Return the canary with only its last slots open, so that at most :data:`SMALL` fillings remain."""
     slots = canary.space.slots
-    fixed = next((n for n in range(len(slots)) if prod(map(len, slots[n:])) <= most), len(slots) - 1)
+    fixed = next((n for n in range(len(slots)) if prod(map(len, slots[n:])) <= SMALL), len(slots) - 1)
     source = canary.source_space
     return replace(
         canary,

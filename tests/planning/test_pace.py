@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from leakage_tasks.planning.estimate import SLACK, passes_of_run
 from leakage_tasks.planning.pace import Pace, Timed, fitted
-from leakage_tasks.planning.passes import SLACK, passes_of_run
 from leakage_tasks.planning.pilot import check_number
 
 
