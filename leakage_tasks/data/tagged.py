@@ -135,29 +135,30 @@ class NLUFolderFormat(TaggedFormat):
         for (file, copy, facts), column in zip(_files(source, output), (TEXT, TAGS, LABEL), strict=True):
             lines = [(gap, {TEXT: row[column]}) for gap, row in points]
             _LINES.write(file, copy, facts, wanted, lines)
-            shutil.copymode(file, copy)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Copy each file line by line without the rows ``dropped``."""
         for file, copy, facts in _files(source, output):
             _LINES.write_without(file, copy, facts, wanted, dropped)
-            shutil.copymode(file, copy)
 
     def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Restore each file line by line without the rows ``dropped``."""
         for file, copy, facts in _files(source, output):
             _LINES.write_back(file, copy, facts, wanted, dropped)
-            shutil.copymode(file, copy)
 
 
 _LINES = TextFormat()
 
 
 def _files(source: Path, output: Path) -> Iterator[tuple[Path, Path, Layout]]:
-    """Yield the three files of a folder, each with its copy in a new folder and its layout as lines."""
+    """Yield the three files of a folder, each with its copy in a new folder and its layout as lines.
+
+    A copy that the caller has written gets the permissions of its file.
+    """
     output.mkdir()
-    for name in FILES:
-        yield source / name, output / name, _LINES.survey(source / name, Columns())
+    for file, copy in ((source / name, output / name) for name in FILES):
+        yield file, copy, _LINES.survey(file, Columns())
+        shutil.copymode(file, copy)
 
 
 def utterance_of(canary: Plantable) -> Utterance:

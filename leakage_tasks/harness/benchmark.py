@@ -12,6 +12,7 @@ from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.core.option import near
 from leakage_tasks.harness.index import index_of, ours_in
+from leakage_tasks.harness.run import all_tasks
 
 _MANAGER: ContextVar[Any] = ContextVar("task manager that loads tasks", default=None)
 _NAME: ContextVar[str | None] = ContextVar("benchmark that is loaded", default=None)
@@ -111,7 +112,7 @@ def load_benchmark(name: str) -> Benchmark:
     """
     if _NAME.get() is not None:
         raise OptionError(f"of={_NAME.get()}: is itself a test of a benchmark: name the benchmark")
-    manager = _MANAGER.get() or _default_manager()
+    manager = _MANAGER.get() or all_tasks()
     index = index_of(manager)
     entry = index.get(name)
     if entry is None and not name.endswith((".yaml", ".yml")):
@@ -133,12 +134,6 @@ def load_benchmark(name: str) -> Benchmark:
     if loaded.get("groups") or len(tasks) != 1:
         raise OptionError(f"of={name}: is a group of {len(tasks)} tasks: name one of its tasks")
     return Benchmark(tasks[0], name)
-
-
-def _default_manager() -> Any:
-    from lm_eval.tasks import TaskManager
-
-    return TaskManager()
 
 
 def _member(index: Mapping[str, Any], name: str) -> str:

@@ -10,13 +10,14 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from leakage_tasks.core.arrays import IntArray, TokenIds
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.core.records import Between, WrongField, read_record
 
 VERSION = 1
 """Version of the files."""
@@ -24,6 +25,7 @@ SEPARATOR = 0
 """Value after each document; the value of token ``t`` is ``t + 1``."""
 ABOUT, TOKENS, DOCUMENTS = "index.json", "tokens.npy", "documents.npy"
 _BLOCK = 1 << 24
+Count = Annotated[int, Between(0)]
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,15 @@ class About:
     """Hash of the tokenizer, see :func:`~leakage_tasks.pairs.index.corpus.tokenizer_hash`."""
     tokenizer_name: str
     """Folder or hub name of the tokenizer, as the user gave it."""
-    vocabulary: int
+    vocabulary: Count
     """Number of tokens of the tokenizer."""
-    tokens: int
+    tokens: Count
     """Number of tokens of the corpus."""
-    documents: int
+    documents: Count
     """Number of documents."""
-    part: int
+    part: Annotated[int, Between(1)]
     """Number of positions of a part."""
-    reach: int
+    reach: Count
     """Number of tokens after a part that its order takes into account. Runs up to this length are found whole; a longer
     run that spans two parts may be reported as shorter."""
     version: int = VERSION
@@ -130,19 +132,13 @@ def _about(root: Path) -> About:
         fields = parse_json(read_text(path))
         if fields["version"] != VERSION:
             raise OptionError(f"{path}: version {fields['version']} of an index, expected {VERSION}: {again}")
-        about = About(**fields)
+        return read_record(About, fields)
     except OSError as error:
         raise OptionError(f"{path}: cannot be read ({error.strerror}): {again}") from None
+    except WrongField as error:
+        raise OptionError(f"{path}: field {error}: {again}") from None
     except (ValueError, KeyError, TypeError):
         raise OptionError(f"{path}: does not describe an index: {again}") from None
-    kinds: Any = About.__annotations__
-    for name, value in asdict(about).items():
-        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        if not (isinstance(value, str) if kinds[name] == "str" else whole):
-            raise OptionError(f"{path}: field {name!r} is not of type {kinds[name]}: {again}")
-    if not about.part:
-        raise OptionError(f"{path}: field 'part' is 0: {again}")
-    return about
 
 
 def _array(path: Path) -> Any:

@@ -153,9 +153,9 @@ def _of_another_corpus(path):
     [
         (lambda path: (path / "index.json").write_text("{"), "index.json: does not describe an index"),
         (lambda path: _edit(path, version=9), "index.json: version 9 of an index, expected 1"),
-        (lambda path: _edit(path, tokens="many"), "index.json: field 'tokens' is not of type int"),
-        (lambda path: _edit(path, part=0), "index.json: field 'part' is 0"),
-        (lambda path: _edit(path, more=1), "index.json: does not describe an index"),
+        (lambda path: _edit(path, tokens="many"), "index.json: field tokens: expected a whole number, found text"),
+        (lambda path: _edit(path, part=0), "index.json: field part: expected a number from 1 to"),
+        (lambda path: _edit(path, more=1), "index.json: field more: expected no such field"),
         (lambda path: (path / "index.json").unlink(), "index.json: cannot be read"),
         (lambda path: (path / "tokens.npy").write_bytes(b"\x93NUMPY"), r"tokens.npy: cannot be read \(ValueError\)"),
         (lambda path: (path / "documents.npy").unlink(), "documents.npy: cannot be read"),
