@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import get_args
 
-from leakage_tasks.attacks.suffix.finding import SelectedView
+from leakage_tasks.attacks.suffix.confidences import FREQUENCY
+from leakage_tasks.attacks.suffix.finding import HEADLINE, SelectedView, Selection, suffix_finding_from_json
 from leakage_tasks.canaries.kinds.detector import Severity
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.clustered import SHARE, Row, by_document, clustered, document_count, mean_between
@@ -31,9 +33,25 @@ from leakage_tasks.metrics.memorization_values import (
     rouge_l,
 )
 from leakage_tasks.metrics.metric import NO_CONTROLS, MetricSpec, always, one, too_few
+from leakage_tasks.metrics.scoring import (
+    LEFT_OUT,
+    OF_GOAL,
+    Scoring,
+    TaskSettings,
+    Values,
+    register_scoring,
+    values_of_pair,
+)
+from leakage_tasks.metrics.tiers import Copies
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 BETWEEN = mean_between(0, 1)
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+NGRAM = 50
+"""Default length n of ``inclusion_rate_n``."""
+NULLS = ("memorized_exact", "memorized_approximate")
+"""Rows of an unanswered task."""
+_GREEDY = DecodingConfig(decoding="greedy")
 
 
 def _headline(selected: SelectedView) -> bool:
@@ -151,3 +169,31 @@ def memorization_metrics(ngrams: Sequence[int], distance: str, controls: bool) -
     run = "longest common run of tokens of output and suffix, as a share of the suffix, mean"
     rows += _mean(MetricSpec("rouge_l", rouge), rouge_l, controls)
     return [*rows, *_mean(MetricSpec("common_run", run), common_run, controls)]
+
+
+_rows = lru_cache(memorization_metrics)
+
+
+def _rows_for(task_settings: TaskSettings) -> Sequence[Row]:
+    suffix = task_settings.get("suffix", NGRAM)
+    ngrams = tuple(task_settings.get("ngrams", (min(NGRAM, suffix),)))
+    return _rows(ngrams, task_settings.get("distance", "tokens"), task_settings.get("controls") is not None)
+
+
+def _values(answer: str, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
+    finding = suffix_finding_from_json(answer)
+    kind = "headline" if column == HEADLINE else "length"
+    selection = Selection(column, kind, column, finding.chosen_by or FREQUENCY)
+    return values_of_pair(finding, selection, _GREEDY, _rows_for(task_settings))
+
+
+MEMORIZATION = register_scoring(
+    Scoring(
+        "memorization",
+        lambda task_settings, copies: [*_rows_for(task_settings), LEFT_OUT],
+        _values,
+        lambda: NULLS,
+        goal="suffixes",
+        classes=OF_GOAL["suffixes"],
+    )
+)

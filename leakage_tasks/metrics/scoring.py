@@ -100,7 +100,7 @@ SCORINGS: Registry[Scoring] = Registry(
     "scoring",
     "leakage_tasks.metrics.contamination",
     "leakage_tasks.metrics.membership",
-    "leakage_tasks.metrics.memorization_scoring",
+    "leakage_tasks.metrics.memorization",
     group="lm_eval_leakage.scorings",
 )
 """Scorings by name. A task uses the scoring with its own name, or the scoring that its class inherits."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.metrics.memorization_scoring import MEMORIZATION
+from leakage_tasks.metrics.memorization import MEMORIZATION
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.pairs import Pair
 from leakage_tasks.tasks.base_task import Document
