@@ -47,7 +47,7 @@ def replacing(path: str | Path, *, like: Path | None = None, private: bool = Fal
             copy_permissions(temporary, like if like is not None and like.exists() else final, private)
             _sync(temporary)
             _move_to(temporary, final)
-            _sync_folder(final.parent)
+            sync_folder(final.parent)
     except LeakageError:
         raise
     except Exception as error:
@@ -127,13 +127,14 @@ def _sync(path: Path) -> None:
     if path.is_dir():
         for entry in path.iterdir():
             _sync(entry)
-        _sync_folder(path)
+        sync_folder(path)
     elif path.is_file():
         with path.open("rb") as file:
             os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Sync the entries of a folder to disk."""
     # Some file systems cannot sync folders.
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

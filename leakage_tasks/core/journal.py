@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.atomic import failure_of, write_text
+from leakage_tasks.core.atomic import failure_of, sync_folder, write_text
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_bytes
 from leakage_tasks.core.output_folder import MARKER
@@ -80,12 +80,7 @@ class Journal:
             if os.fstat(file).st_nlink:
                 break
             os.close(file)
-        with suppress(OSError):
-            folder = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        sync_folder(self.folder)
         return file
 
 

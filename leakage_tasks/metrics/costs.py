@@ -152,10 +152,6 @@ def cost_rows(controls: bool, applies: Applies[SelectedView]) -> list[Row]:
     return [*rows, *_comparison(scored)] if controls else rows
 
 
-def _first_in_table(rows: list[Row]) -> list[Row]:
-    return [replace(rows[0], in_table=True), *rows[1:]]
-
-
 def _comparison(applies: Applies[SelectedView]) -> list[Row]:
     words = "probability that a document's suffixes cost fewer bits per token than a control's"
     spec = MetricSpec(
@@ -169,7 +165,9 @@ def _comparison(applies: Applies[SelectedView]) -> list[Row]:
         count="n_documents",
     )
     test = "p of the suffixes of documents costing less than those of controls by chance (Mann-Whitney, by document)"
+    area, *ends = spec.row(_cost, cost_auc, applies).with_ends(_AUC_ENDS)
     return [
-        *_first_in_table(spec.row(_cost, cost_auc, applies).with_ends(_AUC_ENDS)),
+        replace(area, in_table=True),
+        *ends,
         MetricSpec("cost_p", test, "p").row(_cost, cost_p, applies, in_table=True),
     ]
