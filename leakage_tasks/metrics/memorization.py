@@ -33,15 +33,8 @@ from leakage_tasks.metrics.memorization_values import (
     rouge_l,
 )
 from leakage_tasks.metrics.metric import NO_CONTROLS, MetricSpec, always, one, too_few
-from leakage_tasks.metrics.scoring import (
-    LEFT_OUT,
-    OF_GOAL,
-    Scoring,
-    TaskSettings,
-    Values,
-    register_scoring,
-    values_of_pair,
-)
+from leakage_tasks.metrics.scoring import OF_GOAL, Scoring, TaskSettings, Values, register_scoring
+from leakage_tasks.metrics.suffix_scoring import LEFT_OUT, values_of_pair
 from leakage_tasks.metrics.tiers import Copies
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 

@@ -7,12 +7,13 @@ metric declares a chance; the controls show it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.attacks.untargeted.finding import UntargetedFinding, untargeted_finding_from_json
 from leakage_tasks.attacks.untargeted.request import (
     ADVERSARIAL,
     DIVERGENCE,
@@ -20,8 +21,11 @@ from leakage_tasks.attacks.untargeted.request import (
     UNTARGETED,
     UntargetedRequest,
 )
+from leakage_tasks.core.option import options_of
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import MetricSpec, names_with_ends, too_few
+from leakage_tasks.metrics.scoring import Scoring, TaskSettings, Values, register_scoring
+from leakage_tasks.metrics.tiers import Copies
 from leakage_tasks.metrics.untargeted_rows import (
     Row,
     amounts,
@@ -116,3 +120,28 @@ def _not_headline(row: Row) -> Callable[[UntargetedView], bool]:
 
 def _of_controls(row: Row) -> bool:
     return row.name.startswith(("control_", "excess")) or row.name.endswith("_controls")
+
+
+def untargeted_rows(task_settings: TaskSettings, copies: Copies | None = None) -> Sequence[Row]:
+    """Return the metrics of ``untargeted_extraction`` for the settings of a request. Raises OptionError."""
+    given = {name: task_settings[name] for name in options_of(UntargetedRequest) if name in task_settings}
+    return untargeted_metrics(UntargetedRequest(**given), task_settings.get("controls") is not None)
+
+
+def _untargeted_values(finding: UntargetedFinding, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
+    view, rows = UntargetedView(column, finding), untargeted_rows(task_settings)
+    if column != HEADLINE and task_settings.get("rows") != "all":
+        rows = rows_by_kind(tuple(rows))
+    return {row.name: row.value(view) for row in rows if row.applies(view)}
+
+
+UNTARGETED_EXTRACTION = register_scoring(
+    Scoring(
+        "untargeted_extraction",
+        untargeted_rows,
+        _untargeted_values,
+        lambda: NULLS,
+        untargeted_finding_from_json,
+        classes=("regurgitation",),
+    )
+)

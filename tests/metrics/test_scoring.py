@@ -15,14 +15,13 @@ from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.scoring import (
     CANARY_EXPOSURE,
     CANARY_EXTRACTION,
-    SUFFIX_EXTRACTION,
     Answered,
     DamagedAnswer,
     Scoring,
     register_scoring,
     score,
-    selection_of,
 )
+from leakage_tasks.metrics.suffix_scoring import SUFFIX_EXTRACTION, selection_of
 
 
 def canary(name, rank, planted=True, **fields):

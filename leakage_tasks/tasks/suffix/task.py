@@ -22,7 +22,7 @@ from leakage_tasks.core.option import Options
 from leakage_tasks.harness.api import LM
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
-from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, selected_view
+from leakage_tasks.metrics.suffix_scoring import SUFFIX_EXTRACTION, selected_view
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission

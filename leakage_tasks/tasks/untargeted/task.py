@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
-from leakage_tasks.metrics.scoring import UNTARGETED_EXTRACTION
+from leakage_tasks.metrics.untargeted import UNTARGETED_EXTRACTION
 from leakage_tasks.pairs.index.store import About
 from leakage_tasks.tasks.base_task import Document
 from leakage_tasks.tasks.text_task import TextTask

@@ -11,7 +11,8 @@ from nltk.metrics.distance import edit_distance
 from leakage_tasks.attacks.suffix.attack import uniforms
 from leakage_tasks.attacks.suffix.finding import suffix_finding_from_json
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, Answered, score
+from leakage_tasks.metrics.scoring import Answered, score
+from leakage_tasks.metrics.suffix_scoring import SUFFIX_EXTRACTION
 from leakage_tasks.metrics.suffixes import DRAWS
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.suffix.drawing import draw_suffixes

@@ -14,7 +14,8 @@ from peft import LoraConfig, PromptTuningConfig, get_peft_model
 
 from leakage_tasks.attacks.suffix.finding import suffix_finding_from_json
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, Answered, score
+from leakage_tasks.metrics.scoring import Answered, score
+from leakage_tasks.metrics.suffix_scoring import SUFFIX_EXTRACTION
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.text_models import TextOnly, hf
 from tests.tasks.suffix.test_task import PREFIX, TASK, arrays, data, evaluate  # noqa: F401

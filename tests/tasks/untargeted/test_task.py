@@ -15,7 +15,8 @@ from leakage_tasks.attacks.untargeted.finding import untargeted_finding_from_jso
 from leakage_tasks.attacks.untargeted.words import ORDINARY, WORDS
 from leakage_tasks.core.errors import MissingOption, OptionError, TargetError
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
-from leakage_tasks.metrics.scoring import UNTARGETED_EXTRACTION, Answered, score
+from leakage_tasks.metrics.scoring import Answered, score
+from leakage_tasks.metrics.untargeted import UNTARGETED_EXTRACTION
 from leakage_tasks.pairs.index.build import write_index
 from leakage_tasks.pairs.index.corpus import IndexSource
 from leakage_tasks.stats.intervals import clopper_pearson
