@@ -73,7 +73,7 @@ def command_with_defaults(words: Sequence[str]) -> list[str]:
         if option == "--metadata":
             in_metadata = not sign
             given |= _read_words(value)
-        elif in_metadata and not word.startswith("--"):
+        elif in_metadata and not word.startswith("-"):
             given |= _read_words(word)
         else:
             in_metadata = False

@@ -283,8 +283,7 @@ class LocalTask(HarnessTask):
             self._stand_in(rank)
             return
         self.found = {}
-        chosen = rest.get("samples")
-        self._used = [self._docs[index] for index in chosen] if chosen else self._docs[:limit]
+        self._used = self._selected(limit, rest.get("samples"))
         number = len(self._used)
         if number < world_size and not (number and self.is_shared()):
             raise OptionError(
@@ -305,6 +304,24 @@ class LocalTask(HarnessTask):
         super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
         self.spare = spare
         (WITHOUT_DOCUMENT.add if spare else WITHOUT_DOCUMENT.discard)(self.task_name)
+
+    def _selected(self, limit: int | None, samples: Sequence[Any] | None) -> list[Document]:
+        """Return the documents that ``--limit`` or ``--samples`` select, in their own order.
+
+        Raises OptionError for an index that no document has, and if no document is left.
+        """
+        number = len(self._docs)
+        if samples:
+            wrong = [index for index in samples if not isinstance(index, int) or not 0 <= index < number]
+            if wrong:
+                raise OptionError(
+                    f"--samples: {self.task_name} has {number} {self.DOCUMENTS}, so no index {wrong[0]!r}: "
+                    f"use whole numbers from 0 to {number - 1}"
+                )
+            return [self._docs[index] for index in sorted(set(samples))]
+        if limit is not None and limit < 1:
+            raise OptionError(f"--limit: leaves no {self.DOCUMENTS} for {self.task_name}: use 1 or more")
+        return self._docs[:limit]
 
     def take_chat(self, given: Mapping[str, Any]) -> None:
         """Set the chat that the harness' options request, if any; the target applies it to the turn of a document."""

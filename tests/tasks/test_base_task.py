@@ -75,6 +75,29 @@ def test_alone_an_option_is_an_error(caplog, metadata, option):
         run(caplog, OURS, metadata, **GIVEN[option])
 
 
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"samples": {"canary_exposure": [0, 3]}}, "--samples: canary_exposure has 3 canaries, so no index 3: use"),
+        ({"samples": {"canary_exposure": [-1]}}, "--samples: canary_exposure has 3 canaries, so no index -1: use"),
+        ({"samples": {"canary_exposure": ["1"]}}, "--samples: canary_exposure has 3 canaries, so no index '1': use"),
+        ({"limit": 0}, "--limit: leaves no canaries for canary_exposure: use 1 or more"),
+    ],
+)
+def test_a_selection_without_documents_is_one_line(caplog, metadata, given, error):
+    with pytest.raises(OptionError, match=f"^{error}"):
+        run(caplog, OURS[:1], metadata, **given)
+
+
+def test_a_selection_is_the_same_documents_in_any_order(metadata):
+    task = CanaryExposure({"task": "canary_exposure", "metadata": metadata})
+    parts = []
+    for chosen in ([0, 2], [2, 0, 2]):
+        task.build_all_requests(samples=chosen)
+        parts.append(task.dump_config()["leakage"]["protocol"]["part"])
+    assert parts[0] == parts[1]
+
+
 @pytest.mark.parametrize(("multiturn", "warned"), [(False, [True]), (True, [])])
 def test_turns_that_are_declined_are_one_warning(caplog, metadata, multiturn, warned):
     notices.warn_once.cache_clear()
