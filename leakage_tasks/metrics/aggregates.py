@@ -16,6 +16,7 @@ from leakage_tasks.canaries.profiles import FEWEST_OF_A_TIER
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs.submission import confidence_order, found_before, wrong_allowed
 from leakage_tasks.stats import intervals, power
+from leakage_tasks.stats.clusters import units
 
 FEWEST = FEWEST_OF_A_TIER
 """Minimum number of secrets for an interval: below it, no interval reaches its stated coverage."""
@@ -42,13 +43,14 @@ class ExposureRange(NamedTuple):
 
 
 class Guessed(NamedTuple):
-    """The suffix guessed for one pair: its correctness, the attacker's confidence, and its bits and pair, which break
-    ties."""
+    """The suffix guessed for one pair: its correctness, the attacker's confidence, its bits and pair, which break ties,
+    and the number of the pair's document, None for a pair that is a document of its own."""
 
     right: bool
     confidence: float
     bits: float
     pair: int
+    document: int | None = None
 
 
 class ShareEnds(NamedTuple):
@@ -194,10 +196,14 @@ def _sampled_ends(values: list[SampledShare]) -> tuple[float, float]:
     shares = [value.share for value in values]
     if not all(value.draws for value in values):
         return _ends_between(shares, 0, 1)
-    low, high = _bootstrap(tuple(shares))
+    return widened_by_draws(_bootstrap(tuple(shares)), values)
+
+
+def widened_by_draws(ends: tuple[float, float], values: Sequence[SampledShare]) -> tuple[float, float]:
+    """Return the smallest interval that contains ``ends`` and the Clopper-Pearson interval of all draws."""
     hits, draws = sum(value.hits for value in values), sum(value.draws for value in values)
     least, most = intervals.clopper_pearson(hits, draws)
-    return min(low, least), max(high, most)
+    return min(ends[0], least), max(ends[1], most)
 
 
 def bootstrap_between(least: float, most: float) -> Interval:
@@ -228,6 +234,8 @@ def _probability_ends(values: list[ProbabilityBounds]) -> tuple[float, float]:
     return between.low(low) or 0.0, between.high(high) or 0.0
 
 
+PAIR_BOOTSTRAP = "by-document bootstrap (a single document: by pair)"
+"""Method of the interval of pairs that are no share."""
 CLOPPER_PEARSON = _interval("Clopper-Pearson", _clopper_pearson)
 """Interval of the share of values that are 1."""
 BOOTSTRAP = _interval("bootstrap", _bootstrap_ends)
@@ -283,26 +291,35 @@ def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
     """
     check_wrong(wrong)
     return of_defined(
-        lambda guesses: found_before(enumerate(_right(guesses)), wrong or wrong_allowed(len(guesses))) / len(guesses)
+        lambda guesses: found_before(_judged(_ranked(guesses)), wrong or wrong_allowed(len(guesses))) / len(guesses)
     )
 
 
 def early_stop_interval(wrong: int | None = None) -> Interval:
-    """Return the percentile bootstrap interval of :func:`early_stop`. Raises OptionError for an invalid ``wrong``."""
+    """Return the bootstrap interval of :func:`early_stop`: by document, or by pair for pairs of a single document.
+
+    Raises OptionError for an invalid ``wrong``.
+    """
     check_wrong(wrong)
 
     def ends(guesses: list[Guessed]) -> tuple[float, float]:
-        allowed = wrong or wrong_allowed(len(guesses))
-        return intervals.early_stop_interval(enumerate(_right(guesses)), len(guesses), allowed)
+        ranked = _ranked(guesses)
+        documents = units([guess.pair if guess.document is None else guess.document for guess in ranked])
+        allowed = wrong or wrong_allowed(len(ranked))
+        return intervals.early_stop_interval(_judged(ranked), len(ranked), allowed, documents)
 
-    return _interval(BOOTSTRAP.kind, ends)
+    return _interval(PAIR_BOOTSTRAP, ends)
 
 
-def _right(guesses: list[Guessed]) -> list[bool]:
-    """Return the correctness of each guess, by falling confidence."""
-    return [
-        bool(guess_[0]) for guess_ in sorted(guesses, key=lambda guess: confidence_order(guess[1], guess[2], guess[3]))
-    ]
+def _judged(ranked: Sequence[Guessed]) -> list[tuple[int, bool]]:
+    return [(index, bool(guess.right)) for index, guess in enumerate(ranked)]
+
+
+def _ranked(guesses: Sequence[Guessed]) -> list[Guessed]:
+    """Return the guesses by falling confidence."""
+    # Values that went through JSON are lists.
+    made = [Guessed(*guess) for guess in guesses]
+    return sorted(made, key=lambda guess: confidence_order(guess.confidence, guess.bits, guess.pair))
 
 
 def check_wrong(wrong: int | None) -> None:

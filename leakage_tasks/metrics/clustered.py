@@ -5,55 +5,60 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from leakage_tasks.attacks.suffix.finding import SelectedView
-from leakage_tasks.metrics.aggregates import Aggregate, Interval, ShareEnds, mean, of_defined
+from leakage_tasks.metrics.aggregates import (
+    PAIR_BOOTSTRAP,
+    Aggregate,
+    Interval,
+    ProbabilityBounds,
+    SampledShare,
+    ShareEnds,
+    mean,
+    of_defined,
+    widened_by_draws,
+)
 from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, always
-from leakage_tasks.stats.clusters import clustered_mean, clustered_share
+from leakage_tasks.stats.clusters import clustered_mean, clustered_share, units
 from leakage_tasks.stats.intervals import clopper_pearson
 
 Row = Metric[SelectedView, Any]
-Measure = Callable[[SelectedView], float | None]
+Value = TypeVar("Value")
+"""Type variable for the value of one pair: a number, or a small record for intervals that need more."""
+Measure = Callable[[SelectedView], Value | None]
 
 
-class OfDocument(NamedTuple):
+class OfDocument(NamedTuple, Generic[Value]):
     """A value of one window, and the number of its document."""
 
-    value: float
-    document: int
-
-
-class EndsOfDocument(NamedTuple):
-    """Membership of a pair in a share at the lower and the upper end of its value, and the number of its document."""
-
-    low: float
-    high: float
+    value: Value
     document: int
 
 
 @of_defined
-def window_mean(values: list[OfDocument]) -> float:
+def window_mean(values: list[OfDocument[float]]) -> float:
     """Return the mean over windows."""
     return statistics.fmean(value.value for value in values)
 
 
 @of_defined
-def document_count(values: list[OfDocument]) -> float:
+def document_count(values: list[OfDocument[Any]]) -> float:
     """Return the number of documents."""
     return len({value.document for value in values})
 
 
-Ends = tuple[float, float] | tuple[None, None]
+Ends = tuple[float | None, float | None]
 FEWEST_DOCUMENTS = 2
 """Minimum number of documents for the interval of a mean and for a comparison."""
 
 
-def _ends(of: Callable[[Sequence[float], Sequence[int]], Ends], end: int) -> Aggregate[OfDocument]:
+def _ends(of: Callable[[Sequence[Any], Sequence[int]], Ends], end: int) -> Aggregate[OfDocument[Any]]:
     return of_defined(lambda values: of(*zip(*values, strict=True))[end])
 
 
-def _interval(kind: str, of: Callable[[Sequence[float], Sequence[int]], Ends]) -> Interval:
+def _interval(kind: str, of: Callable[[Sequence[Any], Sequence[int]], Ends]) -> Interval:
     return Interval(kind, _ends(of, 0), _ends(of, 1))
 
 
@@ -62,60 +67,92 @@ SHARE = _interval("by-document Korn-Graubard", clustered_share)
 
 
 def _share_of_pairs(values: Sequence[float], documents: Sequence[int]) -> tuple[float, float]:
-    """Return the interval by document, or by pair if all pairs are of one document and describe it alone."""
-    return clustered_share(values, documents if len(set(documents)) >= FEWEST_DOCUMENTS else range(len(values)))
+    return clustered_share(values, units(documents))
 
 
-def _share_end(end: int) -> Aggregate[EndsOfDocument]:
-    return of_defined(lambda values: _share_of_pairs([each[end] for each in values], [each[2] for each in values])[end])
+def _share_between(values: Sequence[ShareEnds], documents: Sequence[int]) -> tuple[float, float]:
+    low, high = zip(*values, strict=True)
+    return _share_of_pairs(low, documents)[0], _share_of_pairs(high, documents)[1]
 
 
 PAIR_SHARE = _interval("by-document Korn-Graubard (a single document: Clopper-Pearson)", _share_of_pairs)
 """Interval of a share of pairs; it is Clopper and Pearson's if each pair is a document of its own, too."""
-PAIR_SHARE_ENDS = Interval(PAIR_SHARE.kind, _share_end(0), _share_end(1))
+PAIR_SHARE_ENDS = _interval(PAIR_SHARE.kind, _share_between)
 """Interval of a share if the membership of some pairs is unknown; they count only for the upper end."""
 
 
-def mean_between(least: float, most: float | None) -> Interval:
+@lru_cache(maxsize=2)
+def _bootstrap(values: tuple[float, ...], documents: tuple[int, ...]) -> tuple[float, float]:
+    """Return both ends, cached, because a bootstrap of many values takes seconds."""
+    return clustered_mean(values, documents)
+
+
+def _mean(values: Sequence[float], documents: Sequence[int], least: float | None, most: float | None) -> Ends:
     """Return the bootstrap interval by document of the mean of values from ``least`` to ``most`` (None: unlimited).
 
-    A single document has no interval. The bootstrap of equal values has no width. By Clopper and Pearson, a share of up
-    to 1 − 0.025^(1/n) of further documents may differ from n documents, within the bounds.
+    The bootstrap of equal values has no width. By Clopper and Pearson, a share of up to 1 − 0.025^(1/n) of further
+    documents may differ from n documents, within the bounds. Without bounds, equal values have no interval.
+    """
+    if len(set(values)) > 1:
+        return _bootstrap(tuple(values), tuple(documents))
+    if least is None or most is None:
+        return None, None
+    other = clopper_pearson(0, len(set(documents)))[1]
+    return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
+
+
+def mean_between(least: float | None, most: float | None) -> Interval:
+    """Return the bootstrap interval by document of the mean of values from ``least`` to ``most`` (None: unlimited).
+
+    A single document has no interval.
     """
 
     def of(values: Sequence[float], documents: Sequence[int]) -> Ends:
-        if len(set(documents)) < FEWEST_DOCUMENTS:
-            return None, None
-        if len(set(values)) > 1 or most is None:
-            return clustered_mean(values, documents)
-        other = clopper_pearson(0, len(set(documents)))[1]
-        return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
+        return (None, None) if len(set(documents)) < FEWEST_DOCUMENTS else _mean(values, documents, least, most)
 
     return _interval("by-document bootstrap", of)
 
 
-def by_document(value: Measure, control: bool) -> Callable[[SelectedView], OfDocument | None]:
+def pair_mean(least: float | None, most: float | None) -> Interval:
+    """Return :func:`mean_between`; the interval of a single document is by pair."""
+    return _interval(PAIR_BOOTSTRAP, lambda values, documents: _mean(values, units(documents), least, most))
+
+
+def _sampled(values: Sequence[SampledShare], documents: Sequence[int]) -> Ends:
+    shares = tuple(value.share for value in values)
+    if not all(value.draws for value in values):
+        return _mean(shares, units(documents), 0, 1)
+    return widened_by_draws(_bootstrap(shares, tuple(units(documents))), values)
+
+
+def _probability(values: Sequence[ProbabilityBounds], documents: Sequence[int]) -> Ends:
+    low, high = zip(*values, strict=True)
+    return _mean(low, units(documents), 0, 1)[0], _mean(high, units(documents), 0, 1)[1]
+
+
+PAIR_SAMPLED = _interval(PAIR_BOOTSTRAP, _sampled)
+"""Interval of the mean of probabilities of pairs, some of which are estimated as shares of draws."""
+PAIR_PROBABILITY = _interval(PAIR_BOOTSTRAP, _probability)
+"""Interval of the mean of probabilities of pairs that are known up to bounds."""
+
+
+def by_document(value: Measure[Value], control: bool = False) -> Callable[[SelectedView], OfDocument[Value] | None]:
     """Return a function that adds the document to the value of a window: of controls, or of the data."""
 
-    def of(selected: SelectedView) -> OfDocument | None:
+    def of(selected: SelectedView) -> OfDocument[Value] | None:
         if selected.finding.control is not control:
             return None
-        number = value(selected)
-        return None if number is None else OfDocument(number, _document(selected))
+        found = value(selected)
+        return None if found is None else OfDocument(found, selected.document)
 
     return of
 
 
-def _document(selected: SelectedView) -> int:
-    # A pair that is not cut from text is a document of its own.
-    return selected.pair if selected.finding.document is None else selected.finding.document
-
-
 def share_rows(
     spec: MetricSpec,
-    value: Measure,
+    value: Measure[float],
     applies: Applies[SelectedView] = always,
-    ends: Callable[[SelectedView], ShareEnds | None] | None = None,
+    ends: Measure[ShareEnds] | None = None,
 ) -> list[Row]:
     """Return a share of pairs with its interval by document: three rows.
 
@@ -127,18 +164,20 @@ def share_rows(
     """
     row = replace(spec, unit="share").row(value, mean, applies)
     if ends is None:
-        return row.with_ends(PAIR_SHARE, by_document(value, False))
+        return row.with_ends(PAIR_SHARE, by_document(value))
+    return row.with_ends(PAIR_SHARE_ENDS, by_document(ends))
 
-    def of_document(selected: SelectedView) -> EndsOfDocument | None:
-        found = ends(selected)
-        return None if found is None else EndsOfDocument(*found, _document(selected))
 
-    return row.with_ends(PAIR_SHARE_ENDS, of_document)
+def mean_rows(
+    spec: MetricSpec, value: Measure[float], applies: Applies[SelectedView], least: float | None, most: float | None
+) -> list[Row]:
+    """Return a mean over pairs with its interval by document: three rows; the values are from ``least`` to ``most``."""
+    return spec.row(value, mean, applies).with_ends(pair_mean(least, most), by_document(value))
 
 
 def clustered(
     spec: MetricSpec,
-    value: Measure,
+    value: Measure[float],
     interval: Interval,
     *,
     controls: bool,
@@ -164,7 +203,7 @@ def clustered(
     """
     name = f"control_{spec.name}"
     declared = replace(spec, control=name) if controls and spec.headline else spec
-    first, *ends = declared.row(by_document(value, False), window_mean, applies, in_table).with_ends(interval)
+    first, *ends = declared.row(by_document(value), window_mean, applies, in_table).with_ends(interval)
     rows = [replace(first, in_table=in_table or value_in_table), *ends]
     if not controls:
         return rows

@@ -63,10 +63,8 @@ def extraction_strength(selected: SelectedView) -> float | None:
 
 
 def _cost(selected: SelectedView) -> SuffixCost | None:
-    bits, finding = bits_per_token(selected), selected.finding
-    if bits is None:
-        return None
-    return SuffixCost(bits, selected.pair if finding.document is None else finding.document, finding.control)
+    bits = bits_per_token(selected)
+    return None if bits is None else SuffixCost(bits, selected.document, selected.finding.control)
 
 
 def document_means(costs: Sequence[SuffixCost], control: bool) -> list[float]:

@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import SelectedView
-from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import ProbabilityBounds, ShareEnds, mean
-from leakage_tasks.metrics.clustered import share_rows
+from leakage_tasks.metrics.clustered import PAIR_PROBABILITY, by_document, share_rows
 from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.suffix_values import LIKELY, likely, likely_at, probability_of
 from leakage_tasks.stats.intervals import clopper_pearson
@@ -23,7 +22,7 @@ def near_rows(draws: tuple[int, ...]) -> list[Metric[SelectedView, Any]]:
     high = MetricSpec("p_near_high", "upper bound of p_near, mean", "probability", direction="lower")
     among = "share of suffixes with a draw within the edit distance near"
     return [
-        *lower.with_ends(aggregates.PROBABILITY_BOUNDS, p_near_ends),
+        *lower.with_ends(PAIR_PROBABILITY, by_document(p_near_ends)),
         high.row(p_near_high, mean, _bounded),
         *share_rows(MetricSpec("drawn_near", among, direction="lower"), drawn_near, _drawn),
         *(row for number in draws for row in _discoverable(number)),

@@ -38,7 +38,7 @@ def guessed_by_headline(selected: SelectedView) -> Guessed:
 
 
 def _guessed(selected: SelectedView, choice: Choice, confidence: float) -> Guessed:
-    return Guessed(choice.wrong == 0, confidence, choice.bits or 0.0, selected.pair)
+    return Guessed(choice.wrong == 0, confidence, choice.bits or 0.0, selected.pair, selected.finding.document)
 
 
 def p_z(selected: SelectedView) -> float | None:

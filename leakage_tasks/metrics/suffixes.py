@@ -11,7 +11,7 @@ from functools import partial
 from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import count, mean, minimum
-from leakage_tasks.metrics.clustered import Row, by_document, document_count, share_rows
+from leakage_tasks.metrics.clustered import PAIR_SAMPLED, Row, by_document, document_count, mean_rows, share_rows
 from leakage_tasks.metrics.costs import cost_rows
 from leakage_tasks.metrics.metric import Applies, MetricSpec, names_with_ends, one, too_few
 from leakage_tasks.metrics.near import near_rows
@@ -107,7 +107,7 @@ def _guesses(wrong: int | None) -> list[Row]:
         *_early_stop(wrong),
         *_among(3, _headline),
         *_among(100, _hundred),
-        *hdt.average(hamming_distance, _headline, between=(0, 1)),
+        *mean_rows(hdt, hamming_distance, _headline, 0, 1),
     ]
 
 
@@ -126,7 +126,7 @@ def _probabilities() -> list[Row]:
     share = partial(MetricSpec, unit="share", direction="lower")
     return [
         *figure.with_ends(
-            aggregates.SAMPLED_SHARE, p_z_sampled, lambda selected: _p_z_known(selected) or _only_drawn(selected)
+            PAIR_SAMPLED, by_document(p_z_sampled), lambda selected: _p_z_known(selected) or _only_drawn(selected)
         ),
         MetricSpec("p_z_most", most, "probability", direction="lower").row(p_z_high, aggregates.maximum, _only_drawn),
         *(row for draws in DRAWS for row in _discoverable(draws)),
@@ -153,17 +153,15 @@ def _beyond_base() -> list[Row]:
     likelier = "p_z minus p_z_base per suffix, mean: the part that fine-tuning added"
     cheaper = "reduction in bits of the true suffix' cost by fine-tuning, under the models' own distributions, mean"
     beyond = "share of suffixes in this number of draws with probability 0.5 or more, but not in the base model's draws"
+    added = MetricSpec("p_z_added", likelier, "probability", direction="lower")
+    bits = MetricSpec("bits_added", cheaper, "bits", direction="lower")
     share = MetricSpec("memorized_beyond_base", beyond, direction="lower")
     return [
         MetricSpec("p_z_base", "p_z of the model before fine-tuning, mean", "probability").row(
             p_z_base, mean, _compared_by_scheme
         ),
-        *MetricSpec("p_z_added", likelier, "probability", direction="lower").average(
-            p_z_added, _compared_by_scheme, between=(-1, 1)
-        ),
-        *MetricSpec("bits_added", cheaper, "bits", direction="lower")
-        .row(bits_added, mean, _compared)
-        .with_ends(aggregates.BOOTSTRAP),
+        *mean_rows(added, p_z_added, _compared_by_scheme, -1, 1),
+        *mean_rows(bits, bits_added, _compared, None, None),
         *share_rows(share, beyond_reference, _compared_by_scheme),
     ]
 
@@ -216,7 +214,7 @@ def suffix_metrics(wrong: int | None = None, controls: bool = False) -> list[Row
     if there are pairs that the model never saw. Raises OptionError for an invalid ``wrong``.
     """
     rows = [*_guesses(wrong), *_probabilities(), *near_rows(DRAWS), *_beyond_base(), *_effort()]
-    documents = MetricSpec("n_documents", "documents").row(by_document(one, False), document_count, _headline)
+    documents = MetricSpec("n_documents", "documents").row(by_document(one), document_count, _headline)
     every = [*(_with_control_metrics(rows) if controls else rows), documents]
     return [*_with_table(every), *cost_rows(controls, _headline)]
 

@@ -22,6 +22,11 @@ def totals(values: Sequence[float], clusters: Sequence[int]) -> tuple[FloatArray
     return sums.astype(np.float64), np.bincount(which).astype(np.float64)
 
 
+def units(clusters: Sequence[int]) -> Sequence[int]:
+    """Return the clusters of values; for values of a single cluster, which they describe alone, one for each value."""
+    return clusters if len(set(clusters)) > 1 else range(len(clusters))
+
+
 def clustered_share(values: Sequence[float], clusters: Sequence[int], level: float = LEVEL) -> tuple[float, float]:
     """Return the interval of a share of values that are 1 (Korn and Graubard, Survey Methodology 24 (1998) 193).
 

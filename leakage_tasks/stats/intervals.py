@@ -113,7 +113,9 @@ def bootstrap_mean(values: Sequence[float], resamples: int = 2000) -> tuple[floa
     return percentiles(np.concatenate(means))
 
 
-def early_stop_interval(guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int) -> tuple[float, float]:
+def early_stop_interval(
+    guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int, documents: Sequence[int] | None = None
+) -> tuple[float, float]:
     """Return :func:`bootstrap_early_stop`, or Clopper and Pearson's interval if all guesses are right or all wrong.
 
     Resamples of identical outcomes show no spread, so the bootstrap has no interval for them.
@@ -121,21 +123,29 @@ def early_stop_interval(guesses: Iterable[tuple[int, bool]], pairs: int, wrong: 
     made = list(guesses)
     right = {pair for pair, is_right in made if is_right}
     if not right or (len(right) == pairs and all(is_right for _, is_right in made)):
-        return clopper_pearson(len(right), pairs)
-    return bootstrap_early_stop(made, pairs, wrong)
+        number = pairs if documents is None else len(set(documents))
+        return clopper_pearson(number if right else 0, number)
+    return bootstrap_early_stop(made, pairs, wrong, documents)
 
 
 def bootstrap_early_stop(
-    guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int, level: float = LEVEL, resamples: int = 1000
+    guesses: Iterable[tuple[int, bool]],
+    pairs: int,
+    wrong: int,
+    documents: Sequence[int] | None = None,
+    level: float = LEVEL,
+    resamples: int = 1000,
 ) -> tuple[float, float]:
     """Return the percentile bootstrap interval of the share of pairs guessed right before the ``wrong``-th wrong guess.
 
-    Pairs are resampled together with their guesses, whose order is kept. The random seed is fixed.
+    Documents are resampled with their pairs, and pairs with their guesses, whose order is kept. In a sample with more
+    or fewer pairs, proportionally more or fewer wrong guesses are allowed. The random seed is fixed.
 
     Args:
         guesses: ``(pair, right)`` in order of decreasing confidence. A pair may have several guesses or no guess.
         pairs: Number of pairs.
         wrong: Number of wrong guesses after which guessing stops.
+        documents: Document of each pair, if pairs are numbered from 0; None for pairs of different documents.
         level: Confidence level.
         resamples: Number of bootstrap samples.
 
@@ -147,8 +157,8 @@ def bootstrap_early_stop(
     """
     if not pairs:
         raise ValueError("no pairs to resample")
-    ranked = _RankedGuesses.of(guesses)
-    generator, size = np.random.default_rng(0), max(1, _CELLS // max(pairs, len(ranked.pair)))
+    ranked = _RankedGuesses.of(guesses, range(pairs) if documents is None else documents)
+    generator, size = np.random.default_rng(0), max(1, _CELLS // max(pairs, len(ranked.document)))
     shares = np.concatenate(
         [ranked.shares(pairs, wrong, generator, min(size, resamples - done)) for done in range(0, resamples, size)]
     )
@@ -157,35 +167,39 @@ def bootstrap_early_stop(
 
 
 class _RankedGuesses(NamedTuple):
-    """Guesses in order of decreasing confidence, as arrays with an entry per guess.
+    """Guesses in order of decreasing confidence, as arrays with an entry per guess, except ``sizes``.
 
-    ``pair`` is the index of the guess's pair, in order of first appearance. ``wrong`` marks wrong guesses, ``finds``
-    marks the first right guess of a pair.
+    ``document`` is the index of the guess's document, in order of first appearance. ``wrong`` marks wrong guesses,
+    ``finds`` marks the first right guess of a pair. ``sizes`` is the number of pairs of each document.
     """
 
-    pair: NDArray[np.int64]
+    document: NDArray[np.int64]
     wrong: NDArray[np.bool_]
     finds: NDArray[np.bool_]
+    sizes: NDArray[np.int64]
 
     @classmethod
-    def of(cls, guesses: Iterable[tuple[int, bool]]) -> _RankedGuesses:
+    def of(cls, guesses: Iterable[tuple[int, bool]], documents: Sequence[int]) -> _RankedGuesses:
         numbers: dict[int, int] = {}
         found_pairs: set[int] = set()
-        pair, wrong, finds = [], [], []
-        for name, right in guesses:
-            pair.append(numbers.setdefault(name, len(numbers)))
+        document, wrong, finds = [], [], []
+        for pair, right in guesses:
+            document.append(numbers.setdefault(documents[pair], len(numbers)))
             wrong.append(not right)
-            finds.append(right and name not in found_pairs)
+            finds.append(right and pair not in found_pairs)
             if right:
-                found_pairs.add(name)
-        return cls(np.array(pair, np.int64), np.array(wrong, bool), np.array(finds, bool))
+                found_pairs.add(pair)
+        each = [numbers.setdefault(name, len(numbers)) for name in documents]
+        return cls(np.array(document, np.int64), np.array(wrong, bool), np.array(finds, bool), np.bincount(each))
 
     def shares(self, pairs: int, wrong: int, generator: np.random.Generator, resamples: int) -> NDArray[np.float64]:
-        """Draw bootstrap samples of the pairs. Return the share of pairs guessed right in each, ``[resamples]``."""
-        draws = generator.integers(pairs, size=(resamples, pairs)) + pairs * np.arange(resamples)[:, None]
-        times = np.bincount(draws.ravel(), minlength=resamples * pairs).reshape(resamples, pairs)[:, self.pair]
-        reached = (times * self.wrong).cumsum(axis=1) < wrong
-        counted: NDArray[np.float64] = (times * (self.finds & reached)).sum(axis=1) / pairs
+        """Draw bootstrap samples of the documents. Return the share of pairs guessed right in each, ``[resamples]``."""
+        number = len(self.sizes)
+        draws = generator.integers(number, size=(resamples, number)) + number * np.arange(resamples)[:, None]
+        drawn = np.bincount(draws.ravel(), minlength=resamples * number).reshape(resamples, number)
+        times, drawn_pairs = drawn[:, self.document], drawn @ self.sizes
+        reached = (times * self.wrong).cumsum(axis=1) < (wrong * drawn_pairs / pairs)[:, None]
+        counted: NDArray[np.float64] = (times * (self.finds & reached)).sum(axis=1) / drawn_pairs
         return counted
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import math
 import random
@@ -117,6 +118,29 @@ def test_windows_of_a_document_count_as_one(name):
 def test_windows_of_a_single_document_are_pairs_of_their_own(name):
     found = table([*of_documents([0] * 5)])
     assert (found[f"{name}_ci_low"], found[f"{name}_ci_high"]) == pytest.approx(clopper_pearson(5, 5))
+
+
+def windows(times, **fields):
+    """Readings of 20 documents with this number of equal windows each."""
+    stream, number, readings = np.random.default_rng(3), itertools.count(), []
+    for document, hard in enumerate(stream.uniform(0, 9, 20)):
+        costs = {"p_z_bits": hard, "own_bits": hard, "base_own_bits": 12.0, "base_p_z_bits": 12.0}
+        near = {"near_edits": 1, "near_bits": hard / 2, "near_high_bits": hard / 3, "near_hits": 1}
+        told = {**costs, **near, "base_reachable": True, "right": hard < 5, "confidence": float(stream.random())}
+        readings += [reading(next(number), document=document, **told, **fields) for _ in range(times)]
+    return readings
+
+
+@pytest.mark.parametrize("name", ["p_z", "p_near", "hdt", "recall_early_stop", "p_z_added", "bits_added"])
+def test_equal_windows_of_a_document_are_resampled_as_one(name):
+    ends = f"{name}_ci_low", f"{name}_ci_high"
+    single, several = table(windows(1)), table(windows(3))
+    assert [several[end] for end in ends] == pytest.approx([single[end] for end in ends])
+
+
+def test_windows_without_a_draw_of_their_suffix_are_resampled_by_document():
+    single, several = (table(windows(times, place=None)) for times in (1, 3))
+    assert several["p_z_ci_high"] == pytest.approx(single["p_z_ci_high"])
 
 
 def test_probabilities_count_what_cannot_be_drawn_as_nothing():

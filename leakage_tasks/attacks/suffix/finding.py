@@ -181,6 +181,11 @@ class SelectedView:
     choice: Choice
     finding: SuffixFinding
 
+    @property
+    def document(self) -> int:
+        """The number of the pair's document; a pair that is not cut from text is a document of its own."""
+        return self.pair if self.finding.document is None else self.finding.document
+
 
 @dataclass(frozen=True)
 class Selection:
