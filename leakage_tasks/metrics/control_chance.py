@@ -13,7 +13,7 @@ from scipy import stats
 
 from leakage_tasks.attacks.coarse import band_chances
 from leakage_tasks.metrics.aggregates import of_defined
-from leakage_tasks.stats.rank_exposures import DRAWN, SMALL, drawn_totals
+from leakage_tasks.stats.rank_exposures import DRAWN, SMALL, drawn_totals, highest_chances, rank_chances
 
 
 class ControlExposure(NamedTuple):
@@ -38,14 +38,15 @@ def chance_of_exposure_as_high(values: list[ControlExposure]) -> float:
     return float(stats.gamma.sf(math.log(2) * total, len(values)))
 
 
-def chance_of_mean_exposure(bits: float, number: int, largest: float) -> float:
+def chance_of_mean_exposure(bits: float, number: int, smallest: float, largest: float) -> float:
     """Return the probability that ``number`` secrets no model saw have at least this mean exposure in bits.
 
-    ``largest`` is log2|R| of their largest space, in which exposures are largest; it may be too large by rounding.
+    ``smallest`` and ``largest`` are log2|R| of their spaces. The probability is exact up to simulation for small spaces
+    of equal size, and at most too large for others.
     """
     if largest >= SMALL:
         return float(stats.gamma.sf(math.log(2) * bits * number, number))
-    drawn = drawn_totals(np.random.default_rng(0), number, largest)
+    drawn = drawn_totals(np.random.default_rng(0), number, highest_chances(smallest, largest))
     return float((1 + (drawn >= bits * number - 1e-9).sum()) / (1 + DRAWN))
 
 
@@ -58,7 +59,7 @@ def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
         drawn += stream.gamma(len(values) - len(listed), 1 / math.log(2), size=DRAWN)
     for (banded, log2_size), number in sorted(Counter((value.banded, value.log2_size) for value in listed).items()):
         if not banded:
-            drawn += drawn_totals(stream, number, log2_size)
+            drawn += drawn_totals(stream, number, rank_chances(log2_size))
             continue
         shares, exposures = zip(*band_chances(log2_size), strict=True)
         drawn += stream.multinomial(number, np.array(shares) / sum(shares), size=DRAWN) @ np.array(exposures)

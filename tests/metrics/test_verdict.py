@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.metrics.costs import SuffixCost, cost_auc, cost_p
-from leakage_tasks.metrics.verdict import Verdict, verdict_of
+from leakage_tasks.metrics.verdict import NOT_RANDOM, Verdict, verdict_of
 
 EXPOSED = {
     "exposure": 5.0,
@@ -72,6 +72,29 @@ def test_secrets_of_small_spaces_have_the_chance_of_their_ranks(size: int, numbe
     assert found.short == "above chance"
     assert shown
     assert float(shown[1]) == pytest.approx(size**-number, rel=0.3)
+
+
+@pytest.mark.parametrize("sizes", [(20,), (20, 24), (5, 20)])
+def test_a_secret_of_a_mixed_small_space_has_at_least_the_chance_of_its_own_space(sizes: tuple[int, ...]) -> None:
+    """A rank of 1 of 20 has a probability of 1/20; in the largest space, of 24, it would be 1/24."""
+    tested = {"log2_size": [round(math.log2(size), 2) for size in (min(sizes), max(sizes))]}
+    found = verdict(EXPOSED, tested, exposure=math.log2(20), n_planted=1)
+    shown = re.search("([0-9.]+)(;|$)", found.because)
+    assert shown
+    assert float(shown[1]) == pytest.approx(1 / 20, rel=0.07)
+
+
+def test_planted_canaries_are_tested_beside_natural_secrets() -> None:
+    mixed = {**TIERED, "kinds": ["natural", "random"]}
+    found = verdict({**EXPOSED, "n_planted": 40.0}, mixed, **tiers("exposure", 1.5, 9.0, 19.0))
+    alone = verdict(EXPOSED, TIERED, **tiers("exposure", 1.5, 9.0, 19.0))
+    assert found.label == f"{alone.label}, natural secrets not tested"
+    assert found.because == f"{alone.because}; {NOT_RANDOM}"
+
+
+def test_natural_secrets_beside_canaries_without_a_tier_cannot_be_tested() -> None:
+    found = verdict(EXPOSED, {**TESTED, "kinds": ["natural", "random"], "repetitions": {"4": 11}})
+    assert found.words == f"inconclusive: {NOT_RANDOM}"
 
 
 def test_an_exposure_above_the_largest_possible_one_is_not_called_undetectable() -> None:
