@@ -21,18 +21,18 @@ BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} canaries [{elapsed}{postfix}]"
 """The format of the bar. The estimate of tqdm, which assumes equal canaries, is replaced by :func:`seconds_left`."""
 LEAST_LEFT = 0.1
 """Least share of the mean rows per canary that is expected of canaries in progress."""
-MEMORIZED = "memorized"
+MEMORIZED, UNDECIDED = "memorized", "undecided"
 KINDS = ("planted", "control")
 
 
 class CanariesBar:
     """A progress bar of the ``canaries`` that all processes attack; one process shows it.
 
-    It shows the numbers of canaries that are done, memorized (according to the samples) and in progress, the rows that
-    the model reads per second, and the time left. The rows of natural secrets are not shown, because the number of rows
-    of a search reveals when it found the secret. The time is extrapolated from canaries that are done. It is absent
-    until a canary of each remaining kind (planted or control) is done, and while the canaries in progress have taken
-    more rows than expected of all remaining ones.
+    It shows the numbers of canaries that are done, memorized (according to the samples), undecided (the rank is only
+    bounded) and in progress, the rows that the model reads per second, and the time left. The rows of natural secrets
+    are not shown, because the number of rows of a search reveals when it found the secret. The time is extrapolated
+    from canaries that are done. It is absent until a canary of each remaining kind (planted or control) is done, and
+    while the canaries in progress have taken more rows than expected of all remaining ones.
 
     Args:
         canaries: The canaries, which other methods identify by index.
@@ -77,7 +77,8 @@ class CanariesBar:
         """Mark the canary at this index as done; ``finding`` is its finding in the form of the samples."""
         self._begin(index)
         kind, rows = _kind(self._canaries[index]), self._read[index]
-        self._new_counts += Counter({f"{kind} done": 1, f"{kind} done rows": rows, MEMORIZED: int(is_first(finding))})
+        self._new_counts += Counter({f"{kind} done": 1, f"{kind} done rows": rows})
+        self._new_counts += Counter({MEMORIZED: int(is_first(finding)), UNDECIDED: int(may_be_first(finding))})
         self._show(True)
 
     @contextmanager
@@ -114,6 +115,7 @@ class CanariesBar:
             f"about {self._bar.format_interval(left)} left" if left else "",
             f"{rows / elapsed:,.0f} rows/s" if rows and elapsed > 0 and self._shows_rows else "",
             f"{self._all[MEMORIZED]} memorized",
+            f"{self._all[UNDECIDED]} undecided" if self._all[UNDECIDED] else "",
             f"{self._all['begun'] - done} in progress" if done < len(self._canaries) else "",
         ]
         return ", ".join(part for part in parts if part)
@@ -126,6 +128,7 @@ class CanariesBar:
             names = (
                 "begun",
                 MEMORIZED,
+                UNDECIDED,
                 *(f"{kind} {what}" for kind in KINDS for what in ("rows", "done", "done rows")),
             )
             self._all = Counter({name: self._processes.count(name, self._new_counts[name]) for name in names})
@@ -168,6 +171,13 @@ def seconds_left(numbers: Counter[str], counts: Counter[str], elapsed: float) ->
 def is_first(finding: Finding) -> bool:
     """Return True if the secret has rank 1 or is the first guess; False for a band of ranks."""
     return 1 in (finding.rank, finding.place)
+
+
+def may_be_first(finding: Finding) -> bool:
+    """Return True if the finding leaves open whether the secret is the first: its rank is only bounded, or withheld."""
+    if finding.rank is None:
+        return finding.coarse
+    return not is_first(finding) and finding.rank_low is not None and finding.rank_low <= 1
 
 
 def _kind(canary: Canary) -> str:

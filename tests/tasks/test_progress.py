@@ -22,7 +22,7 @@ from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.tasks import progress as room
-from leakage_tasks.tasks.progress import CanariesBar, is_first, seconds_left
+from leakage_tasks.tasks.progress import CanariesBar, is_first, may_be_first, seconds_left
 from tests.conftest import ROOT
 from tests.oracles import letters, tiny_gpt2
 
@@ -122,6 +122,14 @@ def test_without_rows_each_canary_takes_the_same_time() -> None:
     assert bar.words(4.0) == "about 00:06 left, 2 memorized, 0 in progress"
 
 
+def test_canaries_that_may_be_memorized_are_undecided() -> None:
+    bar = bar_of()
+    for index, least in ((0, 1.0), (1, 2.0)):
+        bar.done(index, finding(index, rank=50.0, rank_low=least, rank_high=50.0, method="lower_bound"))
+    bar.done(2, finding(2, rank=1.0, rank_low=1.0, rank_high=1.0))
+    assert bar.words(4.0).endswith("1 memorized, 1 undecided, 0 in progress")
+
+
 def test_it_ends_at_the_number_of_canaries() -> None:
     bar = bar_of()
     for place in range(len(CANARIES)):
@@ -148,6 +156,7 @@ def test_a_natural_secret_does_not_count_as_memorized_where_its_band_alone_is_sh
     natural = replace(finding(0, **told), kind="natural")
     assert is_first(natural)
     assert not is_first(coarsened(natural))
+    assert may_be_first(coarsened(natural))
 
 
 def test_an_error_ends_it() -> None:
