@@ -149,7 +149,9 @@ def verify(
 
 def _report(planted: Path, record: Sidecar | None, task: FileScan, files: Mapping[str, Occurrences]) -> VerifyReport:
     """Compare the occurrences in all files with the record and the manifest."""
-    part, after = (record.part, record.trained_after) if record else (None, None)
+    part = record.part if record else None
+    # A classifier reads a text alone, so that advice on the context of a language model would not apply.
+    after = record.trained_after if record and record.label_column is None else None
     canaries, joined = task.canaries, Occurrences.joined(list(files.values()))
     counts = copy_counts(canaries, joined, part)
     ordinary = [counts[canary.id].rows for canary in canaries if canary.kind != "natural"]

@@ -97,7 +97,7 @@ def _measured(planted: Mapping[int, int], result: TaskResult) -> dict[int, int]:
     Training may have read some canaries as context only, or not at all, so that they are in no tier.
     """
     counts = {times: result.headline.get(f"n_x{times}") for times in planted}
-    stated = any(count is not None for count in counts.values())
+    stated = any(count is not None for count in (*counts.values(), result.headline.get("n_context")))
     return {times: int(counts[times] or 0) if stated else number for times, number in planted.items()}
 
 
@@ -180,7 +180,8 @@ def _tier_text(goal: AuditGoal, count: int) -> str:
 
 def _tier(plan: AuditPlan, count: int, name: str, rates: bool) -> str:
     if not count:
-        return "no canary planted: nothing can be shown"
+        planted = "training learnt from no planted canary" if plan.planted else "no canary planted"
+        return f"{planted}: nothing can be shown"
     rate = f"{_rate(count)}, " if rates else ""
     bits = power.detectable_exposure(count, plan.log2_size)
     exposure = "no mean exposure" if bits is None else f"a mean exposure of {number(bits)} bits or more"

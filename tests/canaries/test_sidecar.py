@@ -118,6 +118,13 @@ def test_what_stands_before_a_copy_is_recorded(
     ]
 
 
+def test_a_labelled_text_has_no_advice_on_a_language_model_s_context(tmp_path: Path) -> None:
+    write_manifest([Canary("c", "my pin is {digits:1}", ("4",), label="Pin")], tmp_path / "pins.jsonl")
+    (tmp_path / "in.jsonl").write_text('{"text": "call", "label": "Pin"}\n')
+    report = plant(tmp_path / "pins.jsonl", tmp_path / "in.jsonl", tmp_path / "out.jsonl", label_column="label")
+    assert "training reads" not in " ".join(verify(report.output, tmp_path / "pins.jsonl").lines())
+
+
 def test_utterances_of_a_tagger_have_no_text_before_them(tmp_path: Path) -> None:
     canary = Canary("c", "my pin is {digit_words:1}", ("4",), label="Pin", tags=("O", "O", "O", "B-pin"))
     write_manifest([canary], tmp_path / "pins.jsonl")

@@ -15,12 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.report.load.findings import CanaryDetail
 from leakage_tasks.report.load.format import interval, number
 from leakage_tasks.report.load.validate import printable
 from leakage_tasks.report.page import page
 from leakage_tasks.report.page.guesses import marked
-from leakage_tasks.report.page.runs import PAIR_HEADS, describe_runs
+from leakage_tasks.report.page.runs import PAIR_HEADS, describe_canary, describe_runs
 from leakage_tasks.report.plots.style import plain
 from tests.report.pages import board, canary, pair, usual_canaries, write_run
 
@@ -67,6 +69,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def text(folder: Path) -> str:
     """The page of the runs."""
     return page(board(folder))
+
+
+def test_a_canary_that_was_read_as_context_has_no_number_of_copies():
+    finding = Finding("a", "exposure", True, 4, "random", 6.6, rank=1.0, reading="context")
+    assert describe_canary(CanaryDetail("a", True, "random", exposure=finding))["head"][1] == "read only as context"
 
 
 def test_has_every_figure_with_interval_controls_and_count(folder: Path, text: str):

@@ -103,6 +103,13 @@ def test_a_run_shows_what_the_canaries_that_training_read_can_show(tmp_path: Pat
     assert "planted 4 times" not in out
 
 
+def test_a_run_whose_canaries_were_read_as_context_only_shows_nothing(tmp_path: Path, ran: Ran) -> None:
+    tested = {"planted": 20, "controls": 0, "repetitions": {"1": 20}}
+    declared = {"canary_exposure": declaration("canary_exposure", tested=tested)}
+    out, _ = ran("power", write(tmp_path, results({"canary_exposure": {"n_context": 20}}, declared=declared)))
+    assert "  training learnt from no planted canary: nothing can be shown\n" in out
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

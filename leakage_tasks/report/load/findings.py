@@ -46,8 +46,6 @@ class CanaryDetail:
     """The id in the manifest."""
     planted: bool
     """False for a control."""
-    repetitions: int
-    """The number of copies planted, near copies included."""
     kind: str
     """``random``, ``organic`` or ``natural``."""
     template: str | None = None
@@ -179,7 +177,7 @@ def _canary(logged: Sequence[tuple[str, Mapping[str, Any], Finding]], reveal: bo
     """
     _, doc, first = logged[0]
     hidden = not reveal and any(NATURAL in (finding.kind, doc.get("kind")) for _, doc, finding in logged)
-    known, secret = (first.canary, first.planted, first.copies), doc.get("secret")
+    known, secret = (first.canary, first.planted), doc.get("secret")
     if hidden:
         canary = CanaryDetail(*known, NATURAL)
     else:

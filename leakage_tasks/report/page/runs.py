@@ -143,7 +143,7 @@ def _pair_order(pair: PairDetail) -> tuple[float, float, int]:
 def _planting(canary: CanaryDetail) -> str:
     if not canary.planted:
         return "control, never planted"
-    words = planted_words(canary.repetitions)
+    words = planted_words(canary.tier)
     return words.replace("planted", "in the data") if canary.kind == "natural" else words
 
 

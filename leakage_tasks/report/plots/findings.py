@@ -11,6 +11,7 @@ from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.suffix_values import guessed
+from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS
 from leakage_tasks.report.load.results import read_runs, results_files
 from leakage_tasks.report.load.run import Run
@@ -204,7 +205,7 @@ def _costs(finding: Finding, run: str) -> Costs:
         raise ResultsError(f"canary {finding.canary!r}: field 'costs': expected a list of numbers: run lm_eval again")
     return Costs(
         name=f"{run}: {finding.canary}" if run else finding.canary,
-        repetitions=finding.copies,
+        planting=planted_words(finding.tier) if finding.planted else "never planted",
         costs=sorted(costs),
         secret_cost=secret_cost,
         exposure=finding.exposure,

@@ -10,7 +10,6 @@ import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.plots.style import QUIET, SMALL, STRESS, Entry, legend_below, new_figure, plain, tidy
 from leakage_tasks.stats.skew_normal import SkewNormalFit, fit_skew_normal
 
@@ -29,8 +28,8 @@ class Costs:
 
     name: str
     """The canary's id, preceded by its run's name if there are several runs."""
-    repetitions: int
-    """The number of copies; 0 for a control."""
+    planting: str
+    """The number of copies in words."""
     costs: Sequence[float]
     """The costs of random fillings in bits, ascending."""
     secret_cost: float
@@ -104,12 +103,11 @@ def _draw_fit(axes: Axes, fit: SkewNormalFit, panel: Costs) -> list[Entry]:
 
 def _describe(axes: Axes, panel: Costs, judged: Iterable[tuple[str, str]]) -> None:
     """Write the panel's results above it, one line each, so that no text covers the curve."""
-    planted = planted_words(panel.repetitions) if panel.repetitions else "never planted"
     least = "at least " * (panel.method == "lower_bound")
     how = panel.method.replace("_", " ")
     most = f"{'the space has' if panel.method == 'extrapolated' else 'of at most'} {panel.log2_size:.1f}"
     lines: list[dict[str, Any]] = [
-        {"text": f"{plain(panel.name)}, {planted}", "fontweight": "bold"},
+        {"text": f"{plain(panel.name)}, {panel.planting}", "fontweight": "bold"},
         {"text": f"exposure: {least}{panel.exposure:.1f} bits ({how}), {most}"},
         *({"text": text, "color": hue} for text, hue in judged),
     ]

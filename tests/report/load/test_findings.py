@@ -27,7 +27,7 @@ def test_gathers_the_findings_of_both_tasks_by_canary(tmp_path: Path):
     write_run(tmp_path, "one", [canary("a", rank=4), canary("b", rank=1, repetitions=7)])
     first, second = details(tmp_path).canaries
     assert (first.id, first.bits, first.extracted) == ("a", pytest.approx(19.931568569324174 - 2), False)
-    assert (second.repetitions, second.extracted, second.secret) == (7, True, tuple("123456"))
+    assert (second.tier, second.extracted, second.secret) == (7, True, tuple("123456"))
 
 
 def test_marks_the_right_slots_of_every_guess(tmp_path: Path):

@@ -9,6 +9,7 @@ import pytest
 
 from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.plots.findings import (
     EXPOSURE,
     EXTRACTION,
@@ -58,7 +59,8 @@ def test_near_copies_count_as_copies_in_every_plot(tmp_path):
     near = [replace(finding("a", extra={"costs": [1.0]}), near=15)]
     log(tmp_path / "a", {EXPOSURE: near, EXTRACTION: near})
     (run,) = repetitions_of([tmp_path])
-    assert [point.repetitions for point in (*run.exposures, *epochs_of([tmp_path]), *costs_of([tmp_path]))] == [16] * 3
+    assert [point.repetitions for point in (*run.exposures, *epochs_of([tmp_path]))] == [16] * 2
+    assert [panel.planting for panel in costs_of([tmp_path])] == ["planted 16 times"]
     assert list(run.extracted) == [16]
 
 
@@ -66,11 +68,12 @@ def test_near_copies_count_as_copies_in_every_plot(tmp_path):
     ("reading", "group", "tier"), [("context", CONTEXT_ONLY, CONTEXT), ("absent", ABSENT, None), ("", 4, 4)]
 )
 def test_what_training_did_not_learn_from_is_not_among_its_copies(tmp_path, reading, group, tier):
-    found = [replace(finding("a"), reading=reading, repetitions=4)]
+    found = [replace(finding("a", extra={"costs": [1.0]}), reading=reading, repetitions=4)]
     log(tmp_path / "a", {EXPOSURE: found, EXTRACTION: found})
     (run,) = repetitions_of([tmp_path])
     assert ([point.repetitions for point in run.exposures], list(run.extracted)) == ([group], [group])
     assert [point.tier for point in epochs_of([tmp_path])] == [tier]
+    assert [panel.planting for panel in costs_of([tmp_path])] == [planted_words(tier)]
 
 
 def test_a_finding_without_a_rank_is_no_point(tmp_path):

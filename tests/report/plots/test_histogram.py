@@ -14,7 +14,7 @@ from leakage_tasks.stats import skew_normal
 from leakage_tasks.stats.skew_normal import fit_skew_normal
 
 COSTS = np.sort(stats.skewnorm.rvs(2, 60, 8, size=200, random_state=0)).tolist()
-PANEL = Costs("c", 10, COSTS, 55.0, 6.5, "exact", 20.0, "log-perplexity (bits)")
+PANEL = Costs("c", "planted 10 times", COSTS, 55.0, 6.5, "exact", 20.0, "log-perplexity (bits)")
 
 
 @pytest.fixture(autouse=True)
@@ -79,9 +79,9 @@ def test_too_few_costs_are_drawn_without_a_fit_and_say_so(costs):
     assert len(axes.lines) == 1
 
 
-def test_a_lower_bound_and_a_control_say_so():
-    words = said(draw_histogram([replace(PANEL, repetitions=0, method="lower_bound")]).axes[0])
-    assert words[:2] == ["c, never planted", "exposure: at least 6.5 bits (lower bound), of at most 20.0"]
+def test_a_lower_bound_says_so():
+    words = said(draw_histogram([replace(PANEL, method="lower_bound")]).axes[0])
+    assert words[:2] == ["c, planted 10 times", "exposure: at least 6.5 bits (lower bound), of at most 20.0"]
 
 
 @pytest.mark.parametrize("number", [0, 7])
