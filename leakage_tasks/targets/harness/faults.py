@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from torch import nn
@@ -12,12 +12,15 @@ from torch.nn.modules import module
 from leakage_tasks.core.errors import ForwardPassError, LeakageError, QuotingError, ServerError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.harness.api import CachingLM
+from leakage_tasks.harness.client import quiet_client
 from leakage_tasks.targets.memory import out_of_memory
 
 COMPUTES_ITSELF = frozenset({"HFLM", "VLLM", "SGLangLM"})
 """Model classes that compute log-likelihoods in this process; their errors never mean a missing feature."""
 NOT_IN_THE_ANSWER = (AssertionError, ValueError, KeyError, TypeError)
 """Errors of models if a server's answer holds no log-probabilities, or if the server's API does not support them."""
+SENDS_REQUESTS = "TemplateAPI"
+"""The base class of the harness' models that send requests to servers."""
 CLIENTS = frozenset({"aiohttp", "httpx", "openai", "requests", "urllib3"})
 """Packages that send requests to servers; by name, since importing a package that is not installed fails."""
 
@@ -70,7 +73,8 @@ def forward_faults(lm: Any) -> Iterator[None]:
     Raises ServerError for an error of the client that sends a model's requests to a server.
     """
     try:
-        yield
+        with quiet_client() if SENDS_REQUESTS in class_names(lm) else nullcontext():
+            yield
     except LeakageError:
         raise
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -161,6 +162,28 @@ def test_a_server_that_refuses_concurrent_requests_is_said_so_too(monkeypatch: p
 
     with pytest.raises(ServerError, match="ClientPayloadError: rate limit"):
         HarnessTarget(server(refused, monkeypatch)).complete("pin", 2)
+
+
+def test_other_requests_of_a_failed_batch_are_not_reported_after_the_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from aiohttp import ClientConnectionError
+
+    async def refused(**how: Any) -> Any:
+        raise ClientConnectionError("refused")
+
+    lm = server(answering(), monkeypatch)
+    monkeypatch.setattr(lm, "amodel_call", refused)
+    lm._concurrent = 4
+    with pytest.raises(ServerError):
+        HarnessTarget(lm).write("pin", 2, 8, DecodingConfig(), "seed")
+    gc.collect()
+    assert not [record for record in caplog.records if record.name == "asyncio"]
+
+
+def test_a_batch_of_requests_has_no_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    HarnessTarget(server(answering(), monkeypatch)).write("pin", 2, 2, DecodingConfig(), "seed")
+    assert "Requesting API" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("canary", [CANARY, replace(CANARY, kind="natural", seed=None)])
