@@ -37,6 +37,17 @@ with SecondDevice():
     assert bool(there.any()) and there.sum().item() == 3 and there.tolist() == [1, 1, 1]
     print(dict(SecondDevice.waits))
 """
+SELECT = """
+import torch
+from leakage_tasks.targets.suffix.growing_cache import NoCache
+from tests.second_device import DEVICE, SecondDevice
+
+with SecondDevice():
+    tokens, rows = torch.tensor([[1, 2], [3, 4], [5, 6]]).to(DEVICE), torch.tensor([2, 0]).to(DEVICE)
+    SecondDevice.waits.clear()
+    chosen = NoCache(tokens).select(rows)
+    print(SecondDevice.waits.total(), chosen.feed().tolist())
+"""
 RUN = """
 import numpy as np, torch
 from benchmarks.operations import ATTACKS, canaries_of
@@ -80,6 +91,10 @@ def printed(script: str) -> list[str]:
 
 def test_tensors_of_two_devices_are_an_error() -> None:
     assert printed(MIXED) == ["{'_to_copy': 2, '_local_scalar_dense': 2}"]
+
+
+def test_rows_of_a_model_without_a_cache_are_chosen_without_a_wait() -> None:
+    assert printed(SELECT) == ["0 [[5, 6], [1, 2]]"]
 
 
 def test_the_host_waits_twice_a_pass_at_most() -> None:

@@ -30,7 +30,7 @@ def read_bytes(path: str | Path) -> bytes:
 
     Raises OSError with a ``strerror`` that can be shown to users for other kinds of paths and for more than 1 GiB.
     """
-    status = os.stat(path)
+    status = _status(path)
     mode, key = status.st_mode, (status.st_dev, status.st_ino)
     if stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise OSError(errno.EINVAL, "a device or socket, expected a file", str(path))
@@ -64,7 +64,7 @@ def read_named(path: str | Path, what: str, error: type[LeakageError]) -> str:
 
 def check_file(path: str | Path) -> None:
     """Raise OSError for a pipe, device or socket, since it cannot be read twice and may block forever."""
-    mode = os.stat(path).st_mode
+    mode = _status(path).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise OSError(errno.EINVAL, "a pipe, device or socket, expected a file", str(path))
 
@@ -96,6 +96,13 @@ def json_fault(error: json.JSONDecodeError) -> JSONFault:
         return JSONFault("the text breaks off", text.count("\n") + 1, len(text) - text.rfind("\n"))
     # Some messages of the parser end in "at", since the parser appends the position.
     return JSONFault(error.msg.removesuffix(" at"), error.lineno, error.colno)
+
+
+def _status(path: str | Path) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except ValueError:
+        raise OSError(errno.EINVAL, "a NUL byte or half a character in the path", str(path)) from None
 
 
 def _open_pipe(pipe: str | Path) -> int:

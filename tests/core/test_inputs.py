@@ -20,7 +20,7 @@ from leakage_tasks.attacks.finding import finding_from_json
 from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.sidecar import read_sidecar
 from leakage_tasks.core import inputs
-from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.errors import LeakageError, ManifestError
 from leakage_tasks.core.inputs import check_file, parse_json, read_bytes, read_text
 from leakage_tasks.data.jsonl import objects
 from leakage_tasks.pairs.submission import read_submission
@@ -158,6 +158,11 @@ def test_what_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path.write_bytes(bytes(1001))
     with pytest.raises(OSError, match="more than 1 GiB, expected a smaller file"):
         read_bytes(path)
+
+
+def test_a_path_with_a_nul_byte_is_one_line() -> None:
+    with pytest.raises(ManifestError, match="cannot read the manifest .a NUL byte"):
+        read_manifest("canaries\0.jsonl")
 
 
 def test_only_files_are_files(tmp_path: Path) -> None:

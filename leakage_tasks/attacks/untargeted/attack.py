@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -93,8 +94,11 @@ def extract_untargeted(
     """
     findings: dict[int, UntargetedFinding] = {}
     search = _Search(writer, request, corpus, controls, reveal)
+    groups = writer.groups([prompt.given for prompt in prompts], request.length)
+    # The first group comes after the check of all prompts, whose error must not follow a bar.
+    first = list(islice(groups, 1))
     with progress(total=len(prompts)) if progress else nullcontext() as bar:
-        for group in writer.groups([prompt.given for prompt in prompts], request.length):
+        for group in chain(first, groups):
             if known.keys() >= set(group):
                 findings |= {index: known[index] for index in group}
             else:

@@ -98,7 +98,8 @@ class NoCache(WholeStateCache):
         return 0
 
     def select(self, rows: Tensor) -> NoCache:
-        return NoCache(*self._pick(rows.cpu()))
+        # All tokens are on one device: a copy of the rows to the host would wait for it.
+        return NoCache(*self._pick(rows))
 
 
 def _joined(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:

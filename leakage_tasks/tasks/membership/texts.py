@@ -117,7 +117,9 @@ def _read(source: TextSource, state: tuple[FileStates, ...]) -> TestedTexts:
         clusters = len({keys[text.key] for text in texts})
         if clusters < FEWEST:
             groups = f"cluster={source.cluster}: " if source.cluster else ""
-            hint = "" if source.cluster else "; each row of a data set, and each .txt file, is one text"
+            hint = (
+                "" if source.cluster or source.canaries else "; each row of a data set, and each .txt file, is one text"
+            )
             raise OptionError(
                 f"{groups}{name}: {clusters} of at least {FEWEST} {'clusters' if source.cluster else 'texts'}: give "
                 f"one to choose the attack on and one to report{hint}"

@@ -238,6 +238,9 @@ class ExposureCallback(TrainerCallback):
             return
         # Later events of this step do not try again, even if the measurement fails.
         self._measured = state.global_step
+        if not self._shows_bar:
+            measured = counted(len(self._watched[1]), "canary")
+            print(f"ExposureCallback: measuring {measured} at step {state.global_step}", file=sys.stderr, flush=True)
         try:
             metrics = self._measure("exposure", self.budget, limited=not last)
         except OutOfTime:

@@ -124,6 +124,12 @@ def test_wrong_options_are_one_clear_line(options, error, message):
         read_membership_options(options).tested()
 
 
+def test_too_few_canaries_get_no_hint_on_files_of_text(tmp_path):
+    write_manifest([Canary("a", "call {digits:3}", tuple("123"))], tmp_path / "c.jsonl")
+    with pytest.raises(OptionError, match="1 of at least 2 texts: give one to choose the attack on and one to report$"):
+        read_membership_options({"canaries": str(tmp_path / "c.jsonl")}).tested()
+
+
 def test_natural_secrets_are_not_scored(tmp_path):
     common = {"kind": "natural", "template": "call {digits:3}"}
     seen = [Canary(id=f"n{n}", secret=("1", "2", str(n)), **common) for n in range(2)]

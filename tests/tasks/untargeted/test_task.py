@@ -342,9 +342,10 @@ def test_an_index_of_another_tokenizer_than_the_controls_is_refused(lm, folder):
         evaluate(lm, folder, controls=other)
 
 
-def test_texts_longer_than_the_context_are_refused(lm, folder):
+def test_texts_longer_than_the_context_are_refused_before_the_bar(lm, folder, capsys):
     with pytest.raises(TargetError, match="length=60 exceed the model's context of 64 tokens: lower length"):
         evaluate(lm, folder, length=60)
+    assert "Writing" not in capsys.readouterr().err
 
 
 def test_large_text_is_indexed_by_the_command_alone(lm, folder, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.training.callback.before_training import announce_baseline
-from tests.training.callback.training_runs import watched
+from tests.training.callback.training_runs import looks, watched
 
 
 class Timed:
@@ -50,3 +50,10 @@ def test_a_log_file_gets_one_line(tmp_path, monkeypatch, capsys, is_terminal, ba
     monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
     watched(tmp_path, watch={"baseline": baseline}, disable_tqdm=False)
     assert capsys.readouterr().err.count("ExposureCallback: measuring 3 canaries before the first step") == lines
+
+
+def test_a_log_file_gets_a_line_for_each_later_measurement(tmp_path, capsys):
+    trainer = watched(tmp_path, watch={"baseline": 0})
+    steps = [int(look["step"]) for look in looks(trainer)]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "measuring" in line]
+    assert lines == [f"ExposureCallback: measuring 3 canaries at step {step}" for step in steps]
