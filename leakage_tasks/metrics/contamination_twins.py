@@ -23,7 +23,7 @@ from leakage_tasks.metrics.contamination_order import Row, in_table
 from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.stats.membership import Estimate, auc
 
-EXACT = 500
+MOST_TIED = 500
 """Maximum number of differences whose signs are counted if some have equal sizes; for more differences the normal
 approximation is accurate."""
 
@@ -59,13 +59,14 @@ def _chances(finding: TwinFinding) -> TwinChances | None:
 def signed_rank_p(differences: Sequence[float]) -> float:
     """Return the p-value of Wilcoxon's one-sided signed-rank test that differences are above 0; 1 if all are 0.
 
-    Differences of 0 are left out. If some differences have equal sizes, the p-value is exact for up to :data:`EXACT`.
+    Differences of 0 are left out. If some differences have equal sizes, the p-value of up to :data:`MOST_TIED`
+    differences is exact.
     """
     changes = [difference for difference in differences if difference]
     sizes = np.abs(changes)
     if not changes:
         return 1.0
-    if len(set(sizes.tolist())) == len(changes) or len(changes) > EXACT:
+    if len(set(sizes.tolist())) == len(changes) or len(changes) > MOST_TIED:
         return float(stats.wilcoxon(changes, alternative="greater").pvalue)
     # Ranks of equal sizes may be halves.
     ranks = np.round(2 * stats.rankdata(sizes)).astype(int)

@@ -22,7 +22,7 @@ from leakage_tasks.metrics.metric import Applies, MetricSpec
 from leakage_tasks.stats.clusters import totals
 from leakage_tasks.stats.membership import Estimate, auc
 
-EXACT = 20_000
+MOST_DIVISIONS = 20_000
 """Maximum number of divisions of documents and controls that are counted if some cost the same; for more documents the
 normal approximation is accurate."""
 
@@ -94,11 +94,11 @@ def cost_p(costs: list[SuffixCost]) -> float | None:
     if min(len(documents), len(controls)) < FEWEST_DOCUMENTS:
         return None
     means = [*documents, *controls]
-    if len(set(means)) == len(means) or math.comb(len(means), len(documents)) > EXACT:
+    if len(set(means)) == len(means) or math.comb(len(means), len(documents)) > MOST_DIVISIONS:
         return float(stats.mannwhitneyu(documents, controls, alternative="less").pvalue)
     ranks = stats.rankdata(means)
     groups = ranks[: len(documents)], ranks[len(documents) :]
-    return float(stats.permutation_test(groups, _sum_of_first, n_resamples=EXACT, alternative="less").pvalue)
+    return float(stats.permutation_test(groups, _sum_of_first, n_resamples=MOST_DIVISIONS, alternative="less").pvalue)
 
 
 def _sum_of_first(first: FloatArray, _: FloatArray, axis: int) -> FloatArray:

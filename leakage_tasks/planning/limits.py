@@ -11,6 +11,7 @@ from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.planning.pace import rows_at_once
 from leakage_tasks.targets.causal.first_passes import CHECKED
 from leakage_tasks.targets.protocols import FillsMasks, PredictsNextToken
+from leakage_tasks.targets.rounding import PERTURBED, in_half_precision
 
 SMALL_CALLS = 3
 """Maximum number of calls with fewer whole texts, which may be too few to share a beginning: of the secret, of the last
@@ -41,7 +42,9 @@ def limits_of(attack: Attack, request: AttackRequest, canaries: int = 1) -> Atta
     calls, own, proof = attack.most_calls(request), 1, 0
     if isinstance(target, PredictsNextToken):
         paths = target.paths(space)
-        length, own, proof = len(paths.prefix) + paths.longest + 1, paths.longest, CHECKED
+        length, own = len(paths.prefix) + paths.longest + 1, paths.longest
+        # In 16 bits, the rows that verify a pass may be read again to measure their rounding.
+        proof = CHECKED * (1 + PERTURBED * in_half_precision(getattr(target, "model", None)))
     else:
         length = longest_filling(target, space, request.canary.secret) + 1
     fewest = target.fewest_sharing(space, length) if calls.texts and hasattr(target, "fewest_sharing") else None

@@ -29,6 +29,7 @@ from leakage_tasks.targets.calls import Calls
 from leakage_tasks.targets.causal.first_passes import CHECKED
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.protocols import ScoresSequences
+from leakage_tasks.targets.rounding import PERTURBED
 from tests.encoders import save_base, save_classifier
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.seq2seq.test_target import ending, tiny
@@ -90,6 +91,16 @@ def test_every_canary_stays_within_the_limits(attack: str, template: str, make: 
     for canary in canaries:
         modules = modules_of(SimpleNamespace(model=model))
         kept_limits(modules, target, canary, attack, ATTACKS[attack], 400, **settings)
+
+
+def test_a_proof_of_a_pass_in_16_bits_may_measure_its_rounding() -> None:
+    def rows(model: Any) -> float:
+        target = CausalTarget(model, letters())
+        ((chosen, request),) = chosen_attacks(AttackSettings("beam", "extraction"), target, planted("pin {digits:2}."))
+        return limits_of(chosen, request).rows
+
+    full = tiny_gpt2(letters())
+    assert rows(copy.deepcopy(full).bfloat16()) == rows(full) + CHECKED * PERTURBED
 
 
 @pytest.mark.parametrize(
