@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextvars
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from greenlet import getcurrent, greenlet
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.batching import Capacity, Outcome, PendingRequest
+from leakage_tasks.targets.batching import Capacity, Many, Outcome, PendingRequest, answers_of
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -34,19 +34,20 @@ ALONE = object()
 
 def submit(
     kind: Hashable,
-    many: Callable[[Sequence[Request]], Sequence[Answer]],
-    request: Request,
+    many: Many,
+    request: Any,
     rows: int,
     capacity: Capacity,
     splits: bool = False,
-) -> Answer:
+) -> Any:
     """Return the answer of ``many`` to one request, batched with requests of equal ``kind`` from other attacks.
 
     Outside of :func:`~leakage_tasks.targets.scheduler.run_concurrently` the request is answered at once, alone.
 
     Args:
         kind: requests of equal kind share batches.
-        many: answers several requests, in order.
+        many: answers several requests, in order. If it returns a function that returns the answers, other attacks go
+            on before it is called.
         request: the request.
         rows: number of texts read for it.
         capacity: number of such rows that fit in a pass, and the memory for the answers. It determines the share of
@@ -57,9 +58,8 @@ def submit(
     """
     attack = _current()
     if attack is None:
-        return many([request])[0]
-    answer: Answer = attack.submit(PendingRequest(kind, many, request, rows, capacity, splits, attack.rows_read))
-    return answer
+        return answers_of(many, [request])[0]
+    return attack.submit(PendingRequest(kind, many, request, rows, capacity, splits, attack.rows_read))
 
 
 def submit_jointly(
@@ -103,6 +103,15 @@ def _current() -> AttackCoroutine[Any] | None:
     return running if isinstance(running, AttackCoroutine) else None
 
 
+class Part(NamedTuple):
+    """The ``rows`` of a request that one pass reads, from row ``first`` on, and the ``request`` for them."""
+
+    question: PendingRequest
+    first: int
+    rows: int
+    request: Any
+
+
 class AttackCoroutine(greenlet, Generic[Result]):
     """One attack, or a joint attack for ``members``, which runs until it submits a request or ends."""
 
@@ -139,6 +148,11 @@ class AttackCoroutine(greenlet, Generic[Result]):
         torch.set_grad_enabled(has_grad)
         return question.answer()
 
+    def serve(self, rows: int) -> Part:
+        """Return the next ``rows`` rows of the pending request, which are served from now on."""
+        first = self.pending.rows_served
+        return Part(self.pending, first, rows, self.pending.serve(rows))
+
     def resume(self) -> bool:
         """Start the attack, or let it go on, until it submits a request or ends. Return True if it waits for an answer.
 
@@ -155,12 +169,11 @@ class AttackCoroutine(greenlet, Generic[Result]):
         self.seconds += time.perf_counter() - started
         return not self.dead
 
-    def note(self, rows: int, outcome: Outcome, seconds: float) -> Iterator[tuple[int, int]]:
-        """Record the outcome of some rows of the request, and its time; yield the numbers of attacks and of their
-        rows."""
+    def note(self, part: Part, outcome: Outcome, seconds: float) -> Iterator[tuple[int, int]]:
+        """Record the outcome of a part of a request, and its time; yield the numbers of attacks and of their rows."""
         self.seconds += seconds
-        first = self.pending.rows_read
-        self.pending.note(rows, outcome)
+        part.question.note(outcome)
+        first, rows = part.first, part.rows
         self.rows_read += rows
         if not self.members:
             yield self.number, rows

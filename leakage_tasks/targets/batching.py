@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from typing import Any, NamedTuple, Protocol
 
-Many = Callable[[Sequence[Any]], Sequence[Any]]
-"""A function that answers several requests of one kind, in order."""
+Later = Callable[[], Sequence[Any]]
+"""A function that waits until the answers are computed and returns them."""
+Many = Callable[[Sequence[Any]], Sequence[Any] | Later]
+"""A function that answers several requests of one kind, in order, or lets a device compute the answers."""
 ROUNDING = 1e-6
 """Tolerance of sums of passes."""
 ENDING = 2.0
@@ -73,14 +75,22 @@ class PendingRequest:
     """Rows read for this attack before the request."""
     joint: bool = False
     """True for a request that is answered jointly with others, by further requests to the model."""
-    rows_read: int = 0
+    rows_served: int = 0
+    """The number of rows that were read, or that a device is reading."""
     answered: bool = False
+    _under_way: int = 0
+    """The number of parts that a device is reading."""
     _outcomes: list[Outcome] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
         """The number of rows that are not served yet."""
-        return self.all_rows - self.rows_read
+        return self.all_rows - self.rows_served
+
+    @property
+    def waits(self) -> bool:
+        """True if some of the request is not served yet; a request can have no rows."""
+        return bool(self.rows) or not self._under_way
 
     @property
     def passes(self) -> float:
@@ -103,17 +113,18 @@ class PendingRequest:
             return self.all_rows * self.capacity.row_bytes / self.capacity.memory
         return 0.0 if self.splits else self.capacity.row_bytes / self.capacity.memory
 
-    def part(self, rows: int) -> Any:
-        """Return the request for its next ``rows`` rows."""
-        if not self.splits or rows == self.all_rows:
-            return self.request
-        return self.request.part(slice(self.rows_read, self.rows_read + rows))
+    def serve(self, rows: int) -> Any:
+        """Return the request for its next ``rows`` rows, which are served from now on."""
+        first = self.rows_served
+        self.rows_served += rows
+        self._under_way += 1
+        return self.request.part(slice(first, first + rows)) if self.splits and rows < self.all_rows else self.request
 
-    def note(self, rows: int, outcome: Outcome) -> None:
-        """Record the outcome of the next ``rows`` rows."""
+    def note(self, outcome: Outcome) -> None:
+        """Record the outcome of the first part that is under way."""
         self._outcomes.append(outcome)
-        self.rows_read += rows
-        self.answered = outcome.error is not None or not self.rows
+        self._under_way -= 1
+        self.answered |= outcome.error is not None or not (self.rows or self._under_way)
 
     def settle(self, answer: Any) -> None:
         """Record the answer to a joint request."""
@@ -121,12 +132,17 @@ class PendingRequest:
 
     def answer(self) -> Any:
         """Return the answer to the whole request, or raise its error."""
-        last = self._outcomes[-1]
-        if last.error is not None:
-            raise last.error
-        if len(self._outcomes) == 1:
-            return last.answer
-        return self.request.join([outcome.answer for outcome in self._outcomes])
+        for outcome in self._outcomes:
+            if outcome.error is not None:
+                raise outcome.error
+        answers = [outcome.answer for outcome in self._outcomes]
+        return answers[0] if len(answers) == 1 else self.request.join(answers)
+
+
+def answers_of(many: Many, requests: Sequence[Any]) -> Sequence[Any]:
+    """Return the answers of ``many`` to requests, once they are computed."""
+    answers = many(requests)
+    return answers() if callable(answers) else answers
 
 
 def rows_to_serve(requests: Sequence[PendingRequest]) -> list[int]:
@@ -163,12 +179,17 @@ def rows_to_serve(requests: Sequence[PendingRequest]) -> list[int]:
     return now
 
 
+def fill_a_pass(requests: Sequence[PendingRequest]) -> bool:
+    """Return True if requests fill a pass that does not depend on how many other attacks advance with them."""
+    return all(request.splits for request in requests) and sum(request.passes for request in requests) >= 1
+
+
 def _order(requests: Sequence[PendingRequest], ending: bool) -> Iterable[int]:
     """Return the indices of requests in the order in which their rows are served."""
     if ending:
-        return sorted(range(len(requests)), key=lambda index: (not requests[index].rows_read, requests[index].before))
-    partly = [index for index, request in enumerate(requests) if request.rows_read]
-    return chain(partly, (index for index, request in enumerate(requests) if not request.rows_read))
+        return sorted(range(len(requests)), key=lambda index: (not requests[index].rows_served, requests[index].before))
+    partly = [index for index, request in enumerate(requests) if request.rows_served]
+    return chain(partly, (index for index, request in enumerate(requests) if not request.rows_served))
 
 
 def _fewest_that_fill(passes: Sequence[float]) -> int:

@@ -1,4 +1,4 @@
-"""Copies from the host to a device that do not wait until the device has computed everything before."""
+"""Copies between the host and a device for which the host does not wait until the device has computed everything."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.stats.bits import LN2
 
 
 def moved(tensor: Tensor, device: torch.device) -> Tensor:
@@ -17,6 +20,32 @@ def moved(tensor: Tensor, device: torch.device) -> Tensor:
 def on_device(array: np.ndarray[Any, Any], device: torch.device) -> Tensor:
     """Return an array as a tensor on a device."""
     return moved(torch.from_numpy(np.ascontiguousarray(array)), device)
+
+
+class HostCopy:
+    """A tensor that is being copied to the host: a GPU copies it after everything that it was asked to compute before,
+    and the host can do other work until then."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._copied = None
+        if tensor.device.type != "cuda":
+            self._copy = tensor.cpu()
+            return
+        self._copy = tensor.to("cpu", non_blocking=True)
+        self._copied = torch.cuda.Event()
+        self._copied.record(torch.cuda.current_stream(tensor.device))
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """Return the values, once they are copied."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        return self._copy.numpy()
+
+
+def in_bits(log_p: HostCopy) -> FloatArray:
+    """Return costs in bits in double precision from natural logarithms of probabilities."""
+    costs: FloatArray = log_p.array() / np.float64(-LN2)
+    return costs
 
 
 class PerDevice:

@@ -55,11 +55,12 @@ class PassSize:
         self.rows = fixed or FEWEST
         self._seen: list[float] = []
         self._before = float("inf")
-        self._settled = fixed is not None
+        self.settled = fixed is not None
+        """True if the number of rows does not change any more."""
 
     def note(self, rows: int, seconds: float) -> None:
         """Record the duration of a pass of ``rows`` rows; passes that are not full are ignored."""
-        if self._settled or rows < self.rows:
+        if self.settled or rows < self.rows:
             return
         self._seen.append(seconds / rows)
         if len(self._seen) < TIMED_PASSES:
@@ -71,7 +72,7 @@ class PassSize:
             self.rows *= 2
         else:
             self.rows //= 2
-            self._settled = True
+            self.settled = True
 
 
 class RowLimit:
@@ -186,6 +187,11 @@ class PassRows:
     """Limit of passes over texts that were read before."""
     whole_texts: RowLimit = field(default_factory=RowLimit)
     """Limit of passes over whole texts."""
+
+    @property
+    def overlaps(self) -> bool:
+        """True if a device computes passes while the host works, and the duration of a pass need not be measured."""
+        return self.device.type == "cuda" and (self.batch_size is not None or self.tuned.settled)
 
     def of(self, states: StateBytes, length: int, read: int = 1, copied: int | None = None) -> int:
         """Return the number of texts of ``length`` tokens, of which a pass reads the last ``read``.

@@ -6,21 +6,22 @@ continue. If requests can be split, only the rows that fill a pass are answered;
 step. So attacks end one after another at a steady rate, and the contents of a batch depend on the attacks alone, never
 on timing.
 
+A GPU computes a pass while the host does other work: if enough rows wait, the next pass is launched before the attacks
+of the last one continue.
+
 Attacks that wait for a stage of one kind form joint attacks, the oldest first.
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from leakage_tasks.core.log import log
 from leakage_tasks.targets.attack_coroutine import ALONE, AttackCoroutine
-from leakage_tasks.targets.batching import Many, Outcome, rows_to_serve
+from leakage_tasks.targets.served_batches import ServedBatch, serve
 
 Result = TypeVar("Result")
 NextAttack = Callable[[int], int | None]
@@ -79,7 +80,7 @@ def run_concurrently(
             yield from run.join_attacks()
             if not run.waiting:
                 return
-            for number, rows in _answer(run.waiting):
+            for number, rows in run.read():
                 if on_rows is not None:
                     on_rows(number, rows)
             yield from run.go_on()
@@ -96,6 +97,7 @@ class _Run(Generic[Result]):
         self.under_way = 0
         """Number of attacks that have begun and not ended, without joint attacks."""
         self._begun: list[AttackCoroutine[Any]] = []
+        self._computing: list[ServedBatch] = []
 
     def begin(
         self, number: int, function: Callable[[], Any], members: Sequence[AttackCoroutine[Any]] = ()
@@ -118,6 +120,17 @@ class _Run(Generic[Result]):
         else:
             self.under_way -= 1
             yield _done(attack)
+
+    def read(self) -> Iterator[tuple[int, int]]:
+        """Read a batch of each kind of request; yield the numbers of attacks and of their rows.
+
+        Batches that a device is still computing are read in the next scheduling step, after the next are launched.
+        """
+        before, self._computing = self._computing, []
+        for batch in serve(self.waiting, {batch.kind for batch in before}):
+            (self._computing if batch.is_computing else before).append(batch)
+        for batch in before:
+            yield from batch.read()
 
     def go_on(self) -> Iterator[Done[Result]]:
         """Let the attacks go on whose requests are answered; yield the results of attacks that end."""
@@ -194,33 +207,3 @@ class _Load:
         """Return True if the requests fill this number of passes, or if the attacks take all the memory for answers."""
         memory = self._held + self._answers if self.passes >= 1 else self._held
         return self.passes >= passes or memory >= 1
-
-
-def _answer(waiting: Sequence[AttackCoroutine[Any]]) -> Iterator[tuple[int, int]]:
-    """Answer the pending requests, batched by kind; yield each attack's index and number of rows read.
-
-    The other rows of requests that can be split wait for the next scheduling step.
-    """
-    kinds: dict[Hashable, list[AttackCoroutine[Any]]] = {}
-    for attack in waiting:
-        kinds.setdefault(attack.pending.kind, []).append(attack)
-    for alike in kinds.values():
-        started, now = time.perf_counter(), rows_to_serve([attack.pending for attack in alike])
-        served = [(attack, rows) for attack, rows in zip(alike, now, strict=True) if rows or not attack.pending.rows]
-        outcomes = _answer_alike(alike[0].pending.many, [attack.pending.part(rows) for attack, rows in served])
-        # A request's share of the passes is its share of the time.
-        shares = [rows / attack.pending.capacity.rows for attack, rows in served]
-        seconds, whole = time.perf_counter() - started, sum(shares)
-        for (attack, rows), outcome, share in zip(served, outcomes, shares, strict=True):
-            yield from attack.note(rows, outcome, seconds * (share / whole if whole else 1 / len(served)))
-
-
-def _answer_alike(many: Many, requests: Sequence[Any]) -> list[Outcome]:
-    """Answer requests of one kind together; if that fails, one by one, so that each error reaches its own attack."""
-    try:
-        return [Outcome(answer) for _, answer in zip(requests, many(requests), strict=True)]
-    except Exception as error:
-        if len(requests) == 1:
-            return [Outcome(None, error)]
-        log.debug("%d requests are answered one by one: %s", len(requests), type(error).__name__)
-    return [outcome for request in requests for outcome in _answer_alike(many, [request])]

@@ -41,9 +41,9 @@ def question(rows: int, before: int = 0, splits: bool = True, row_bytes: int = 0
 
 
 def answer(asked: PendingRequest, rows: int) -> None:
-    part = asked.part(rows)
+    part = asked.serve(rows)
     assert len(part.numbers) == rows
-    asked.note(rows, Outcome(*asked.many([part])))
+    asked.note(Outcome(*asked.many([part])))
 
 
 @given(QUESTIONS)
@@ -148,7 +148,8 @@ def test_requests_that_hold_caches_and_cannot_be_split_are_served_together() -> 
 def test_an_error_of_a_part_is_that_of_the_question() -> None:
     asked = question(30)
     answer(asked, 10)
-    asked.note(10, Outcome(None, ValueError("no room")))
+    asked.serve(10)
+    asked.note(Outcome(None, ValueError("no room")))
     assert asked.answered
     with pytest.raises(ValueError, match="no room"):
         asked.answer()

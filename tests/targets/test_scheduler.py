@@ -173,8 +173,8 @@ LEVELS = (1, 1, 10, 37, 44, 47, 10, 24, 28, 29, 10, 66, 117, 135, 134)
         pytest.param(1000, 2048, 2039.1, marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("split", [True, False])
-def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly, split):
+@pytest.mark.parametrize(("split", "later"), [(True, False), (False, False), (True, True)])
+def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly, split, later):
     """A third have ended at half of the rows. If attacks with the fewest rows are served first, as many passes as the
     requests fill at a time, a pass has ``evenly`` rows, and 0, 44 and 0 % have ended at half of the rows."""
     read, passes, ended_at = [0], [0], []
@@ -182,7 +182,7 @@ def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly, spl
     def many(requests):
         rows = [asked.rows for asked in requests]
         passes[0] += -(-sum(rows) // full)
-        return rows
+        return (lambda: rows) if later else rows
 
     def attack(n):
         sizes = [rows if rows == 1 else rows * (8 + n % 5) // 10 for rows in LEVELS]
@@ -197,6 +197,65 @@ def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly, spl
         ended_at.append(read[0])
     assert sum(rows <= read[0] / 2 for rows in ended_at) >= canaries / 3
     assert read[0] / passes[0] >= 0.95 * evenly
+
+
+def on_a_device(events, rows_of_attacks, fails=()):
+    """Run attacks whose requests a device answers, and note the attacks of each batch when it is launched and read."""
+
+    def many(requests):
+        numbers = [asked.number for asked in requests]
+        events.append(("launch", numbers))
+
+        def answers():
+            events.append(("read", numbers))
+            if fails and set(fails) <= set(numbers):
+                raise RuntimeError("the device failed")
+            return [asked.rows for asked in requests]
+
+        return answers
+
+    def attack(n):
+        return lambda: [submit("k", many, Asked(n, rows), rows, SMALL, True) for rows in rows_of_attacks[n]]
+
+    return {each.number: each.result for each in run_concurrently([attack(n) for n in range(len(rows_of_attacks))])}
+
+
+def test_a_device_computes_the_next_pass_while_the_attacks_of_the_last_one_continue():
+    events = []
+    assert on_a_device(events, [[100, 100], [100, 100]]) == {0: [100, 100], 1: [100, 100]}
+    assert events == [
+        ("launch", [0]),
+        ("launch", [1]),
+        ("read", [0]),
+        ("launch", [0]),
+        ("read", [1]),
+        ("launch", [1]),
+        ("read", [0]),
+        ("read", [1]),
+    ]
+
+
+def test_a_pass_that_is_not_full_waits_for_the_one_that_a_device_computes():
+    events = []
+    on_a_device(events, [[100, 30], [60, 30]])
+    assert events == [
+        ("launch", [0]),
+        ("read", [0]),
+        ("launch", [0, 1]),
+        ("read", [0, 1]),
+        ("launch", [1]),
+        ("read", [1]),
+    ]
+
+
+def test_an_error_of_a_device_is_that_of_the_attack():
+    with pytest.raises(RuntimeError, match="the device failed"):
+        on_a_device([], [[100], [100], [100]], fails=[1])
+
+
+@given(st.lists(st.lists(st.integers(0, 250), min_size=1, max_size=6), min_size=1, max_size=8))
+def test_a_device_changes_no_answer(rows):
+    assert on_a_device([], rows) == dict(enumerate(rows))
 
 
 def test_rows_are_told_as_they_are_read():

@@ -18,12 +18,11 @@ from transformers.cache_utils import DynamicCache
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import PADDING_ON_CPU
 from leakage_tasks.targets.causal.engine import Engine
 from leakage_tasks.targets.causal.first_passes import IN_CACHE, in_float32
 from leakage_tasks.targets.causal.windows import windows_of
-from leakage_tasks.targets.devices import on_device
+from leakage_tasks.targets.devices import HostCopy, in_bits, on_device
 from leakage_tasks.targets.embedded_tokens import EmbeddedTokens
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import MemoryBudget, activation_bytes
@@ -206,6 +205,10 @@ class CausalReader(TextModel):
 
     def costs(self, logits: Tensor, columns: IntArray) -> FloatArray:
         """Return costs in bits of ``columns``, shape ``[n, …, A]``, from logits ``[n, …, V]``."""
+        return in_bits(self.log_p(logits, columns))
+
+    def log_p(self, logits: Tensor, columns: IntArray) -> HostCopy:
+        """Return the log-probabilities of ``columns``, shape ``[n, …, A]``, from logits ``[n, …, V]``."""
         if self._columns[0] is not columns or self._columns[1].device != logits.device:
             self._columns = columns, on_device(columns, logits.device)
         wanted = self._columns[1]
@@ -213,9 +216,7 @@ class CausalReader(TextModel):
         size = max(1, IN_CACHE // logits.shape[-1]) if logits.device.type == "cpu" else max(1, len(logits))
         rows = logits.split(size) if len(logits) > size else (logits,)
         parts = [in_float32(part).log_softmax(-1).index_select(-1, wanted) for part in rows]
-        whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-        costs: FloatArray = whole.cpu().numpy() / np.float64(-LN2)
-        return costs
+        return HostCopy(parts[0] if len(parts) == 1 else torch.cat(parts))
 
     def _cache_of(self, out: Any) -> Any:
         """Return the model's cache; recurrent models use other names for it."""

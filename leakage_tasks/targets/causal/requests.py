@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.targets.causal.beginnings import begin, begin_after, costs_after, shared_context, shared_tokens
 from leakage_tasks.targets.causal.text_rows import TextRows
+from leakage_tasks.targets.devices import HostCopy, in_bits
 
 MORE_TOKENS = 1.5
 """Maximum factor by which the number of tokens may grow so that texts of several requests share passes."""
@@ -92,23 +93,39 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
     return [results[index] for index in indices]
 
 
-def extend_all(requests: Sequence[Step]) -> list[Reached]:
-    """Extend the texts of all requests by one token."""
+def extend_all(requests: Sequence[Step]) -> list[Reached] | Callable[[], list[Reached]]:
+    """Extend the texts of all requests by one token, or launch this and return a function that waits for the answers.
+
+    A device that computes while the host works takes the latter.
+    """
     reader, engine = requests[0].target, requests[0].target.engine
     # The requests hold these rows.
     before = TextRows(np.concatenate([step.rows.numbers for step in requests]), ())
     tokens = np.concatenate([step.tokens for step in requests])[:, None]
     columns, each = _all_columns(requests)
 
-    def read(part: slice) -> tuple[TextRows, FloatArray]:
+    overlaps = reader.pass_rows.overlaps
+
+    def read(part: slice) -> tuple[TextRows, HostCopy]:
         started = time.perf_counter()
         logits, texts = engine.go_on(before.numbers[part], tokens[part])
-        costs = reader.costs(logits, columns)[:, 0]
-        reader.pass_rows.tuned.note(part.stop - part.start, time.perf_counter() - started)
-        return texts, costs
+        log_p = reader.log_p(logits[:, 0], columns)
+        if not overlaps:
+            log_p.array()
+            reader.pass_rows.tuned.note(part.stop - part.start, time.perf_counter() - started)
+        return texts, log_p
 
     parts = reader.pass_rows.limit.parts(len(before), read, reader.step_rows(before))
-    texts, costs = TextRows.joined([texts for texts, _ in parts]), np.concatenate([costs for _, costs in parts])
+
+    def answers() -> list[Reached]:
+        costs = np.concatenate([in_bits(log_p) for _, log_p in parts])
+        return _apart(requests, TextRows.joined([texts for texts, _ in parts]), costs, each)
+
+    return answers if overlaps else answers()
+
+
+def _apart(requests: Sequence[Step], texts: TextRows, costs: FloatArray, each: Sequence[Any]) -> list[Reached]:
+    """Return the texts of each request, and the costs of its own tokens, whose indices are in ``each``."""
     if len(requests) == 1:
         return [(texts, costs)]
     ends = np.cumsum([len(step.tokens) for step in requests])
@@ -117,6 +134,7 @@ def extend_all(requests: Sequence[Step]) -> list[Reached]:
     own = [
         costs[part].copy() if chosen is ALL else costs[part, chosen] for part, chosen in zip(slices, each, strict=True)
     ]
+    engine = requests[0].target.engine
     return [(engine.held(texts.numbers[part]), costs) for part, costs in zip(slices, own, strict=True)]
 
 
