@@ -31,7 +31,7 @@ from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
-from leakage_tasks.targets import CausalTarget, scheduler
+from leakage_tasks.targets import CausalTarget, served_batches
 from leakage_tasks.targets.batching import PendingRequest
 
 SHAPES = {"gpt2-tiny": (64, 2, 4), "gpt2-small": (768, 12, 12)}
@@ -186,14 +186,14 @@ def _measured(made: Setup, groups: Sequence[Sequence[Canary]], attack: str, goal
 @contextlib.contextmanager
 def _request_rows() -> Iterator[list[int]]:
     """Record the rows of requests that are served together in the block, in order."""
-    choose, rows = scheduler.rows_to_serve, list[int]()
+    choose, rows = served_batches.rows_to_serve, list[int]()
 
     def noted(requests: Sequence[PendingRequest]) -> list[int]:
         now = choose(requests)
         rows.append(sum(now))
         return now
 
-    with mock.patch.object(scheduler, "rows_to_serve", noted):
+    with mock.patch.object(served_batches, "rows_to_serve", noted):
         yield rows
 
 

@@ -35,10 +35,14 @@ class HostCopy:
         self._copied = torch.cuda.Event()
         self._copied.record(torch.cuda.current_stream(tensor.device))
 
-    def array(self) -> np.ndarray[Any, Any]:
-        """Return the values, once they are copied."""
+    def wait(self) -> None:
+        """Wait until the values are copied."""
         if self._copied is not None:
             self._copied.synchronize()
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """Return the values, once they are copied."""
+        self.wait()
         return self._copy.numpy()
 
 

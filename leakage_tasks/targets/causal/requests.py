@@ -111,7 +111,7 @@ def extend_all(requests: Sequence[Step]) -> list[Reached] | Callable[[], list[Re
         logits, texts = engine.go_on(before.numbers[part], tokens[part])
         log_p = reader.log_p(logits[:, 0], columns)
         if not overlaps:
-            log_p.array()
+            log_p.wait()
             reader.pass_rows.tuned.note(part.stop - part.start, time.perf_counter() - started)
         return texts, log_p
 

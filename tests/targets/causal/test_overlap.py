@@ -22,7 +22,7 @@ class LateCopy(devices.HostCopy):
     events: list[str] = []
 
     def __init__(self, tensor: Any) -> None:
-        self._late = tensor.clone()
+        self._late, self._copied = tensor.clone(), None
         self.events.append("begun")
 
     def array(self) -> Any:
