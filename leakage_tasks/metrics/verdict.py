@@ -289,7 +289,7 @@ def _has_natural(tested: Mapping[str, Any]) -> bool:
 
 def _without_natural(verdict: Verdict) -> Verdict:
     """Return the verdict on planted canaries of a run that has natural secrets, too."""
-    where = f"{verdict.where and f'{verdict.where}, '}natural secrets not tested"
+    where = ", ".join(filter(None, [verdict.where, "natural secrets not tested"]))
     return Verdict(verdict.short, f"{verdict.because}; {NOT_RANDOM}", where)
 
 

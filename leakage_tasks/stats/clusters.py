@@ -27,7 +27,7 @@ def units(clusters: Sequence[int]) -> Sequence[int]:
     return clusters if len(set(clusters)) > 1 else range(len(clusters))
 
 
-def clustered_share(values: Sequence[float], clusters: Sequence[int], level: float = LEVEL) -> tuple[float, float]:
+def clustered_share(values: Sequence[float], clusters: Sequence[int]) -> tuple[float, float]:
     """Return the interval of a share of values that are 1 (Korn and Graubard, Survey Methodology 24 (1998) 193).
 
     It is Clopper and Pearson's interval for the effective number of values: the number of independent values that
@@ -41,7 +41,7 @@ def clustered_share(values: Sequence[float], clusters: Sequence[int], level: flo
         raise ValueError("no values")
     share = float(sums.sum()) / number
     effective = _effective_number(share, sums, sizes)
-    hits, tail = share * effective, (1 - level) / 2
+    hits, tail = share * effective, (1 - LEVEL) / 2
     low = 0.0 if share == 0 else float(stats.beta.ppf(tail, hits, effective - hits + 1))
     high = 1.0 if share == 1 else float(stats.beta.ppf(1 - tail, hits + 1, effective - hits))
     return low, high

@@ -133,10 +133,9 @@ def bootstrap_early_stop(
     pairs: int,
     wrong: int,
     documents: Sequence[int] | None = None,
-    level: float = LEVEL,
     resamples: int = 1000,
 ) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the share of pairs guessed right before the ``wrong``-th wrong guess.
+    """Return the 95 % bootstrap interval of the share of pairs guessed right before the ``wrong``-th wrong guess.
 
     Documents are resampled with their pairs, and pairs with their guesses, whose order is kept. In a sample with more
     or fewer pairs, proportionally more or fewer wrong guesses are allowed. The random seed is fixed.
@@ -146,7 +145,6 @@ def bootstrap_early_stop(
         pairs: Number of pairs.
         wrong: Number of wrong guesses after which guessing stops.
         documents: Document of each pair, if pairs are numbered from 0; None for pairs of different documents.
-        level: Confidence level.
         resamples: Number of bootstrap samples.
 
     Returns:
@@ -158,12 +156,9 @@ def bootstrap_early_stop(
     if not pairs:
         raise ValueError("no pairs to resample")
     ranked = _RankedGuesses.of(guesses, range(pairs) if documents is None else documents)
-    generator, size = np.random.default_rng(0), max(1, _CELLS // max(pairs, len(ranked.document)))
-    shares = np.concatenate(
-        [ranked.shares(pairs, wrong, generator, min(size, resamples - done)) for done in range(0, resamples, size)]
-    )
-    low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    generator, width = np.random.default_rng(0), max(pairs, len(ranked.document))
+    shares = np.concatenate([ranked.shares(pairs, wrong, generator, size) for size in parts(resamples, width)])
+    return percentiles(shares)
 
 
 class _RankedGuesses(NamedTuple):

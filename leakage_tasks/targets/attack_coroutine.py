@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextvars
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from greenlet import getcurrent, greenlet
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.batching import Capacity, Many, Outcome, PendingRequest, answers_of
+from leakage_tasks.targets.batching import Capacity, Many, Outcome, Part, PendingRequest, answers_of
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -103,15 +103,6 @@ def _current() -> AttackCoroutine[Any] | None:
     return running if isinstance(running, AttackCoroutine) else None
 
 
-class Part(NamedTuple):
-    """The ``rows`` of a request that one pass reads, from row ``first`` on, and the ``request`` for them."""
-
-    question: PendingRequest
-    first: int
-    rows: int
-    request: Any
-
-
 class AttackCoroutine(greenlet, Generic[Result]):
     """One attack, or a joint attack for ``members``, which runs until it submits a request or ends."""
 
@@ -147,11 +138,6 @@ class AttackCoroutine(greenlet, Generic[Result]):
         self.parent.switch()
         torch.set_grad_enabled(has_grad)
         return question.answer()
-
-    def serve(self, rows: int) -> Part:
-        """Return the next ``rows`` rows of the pending request, which are served from now on."""
-        first = self.pending.rows_served
-        return Part(self.pending, first, rows, self.pending.serve(rows))
 
     def resume(self) -> bool:
         """Start the attack, or let it go on, until it submits a request or ends. Return True if it waits for an answer.

@@ -51,6 +51,15 @@ class Capacity:
         return cls(STATELESS * at_once)
 
 
+class Part(NamedTuple):
+    """The ``rows`` of a request that one pass reads, from row ``first`` on, and the ``request`` for them."""
+
+    question: PendingRequest
+    first: int
+    rows: int
+    request: Any
+
+
 class Outcome(NamedTuple):
     """The answer to a request or to a part of it, or the error that it ended with."""
 
@@ -113,12 +122,12 @@ class PendingRequest:
             return self.all_rows * self.capacity.row_bytes / self.capacity.memory
         return 0.0 if self.splits else self.capacity.row_bytes / self.capacity.memory
 
-    def serve(self, rows: int) -> Any:
-        """Return the request for its next ``rows`` rows, which are served from now on."""
-        first = self.rows_served
+    def serve(self, rows: int) -> Part:
+        """Return the next ``rows`` rows, which are served from now on."""
+        first, whole = self.rows_served, not self.splits or rows == self.all_rows
         self.rows_served += rows
         self._under_way += 1
-        return self.request.part(slice(first, first + rows)) if self.splits and rows < self.all_rows else self.request
+        return Part(self, first, rows, self.request if whole else self.request.part(slice(first, first + rows)))
 
     def note(self, outcome: Outcome) -> None:
         """Record the outcome of the first part that is under way."""
@@ -180,7 +189,7 @@ def rows_to_serve(requests: Sequence[PendingRequest]) -> list[int]:
 
 
 def fill_a_pass(requests: Sequence[PendingRequest]) -> bool:
-    """Return True if requests fill a pass that does not depend on how many other attacks advance with them."""
+    """Return True if requests fill a pass and need not wait for other attacks, as requests that cannot be split do."""
     return all(request.splits for request in requests) and sum(request.passes for request in requests) >= 1
 
 

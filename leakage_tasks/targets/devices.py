@@ -27,13 +27,11 @@ class HostCopy:
     and the host can do other work until then."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self._copied = None
-        if tensor.device.type != "cuda":
-            self._copy = tensor.cpu()
-            return
-        self._copy = tensor.to("cpu", non_blocking=True)
-        self._copied = torch.cuda.Event()
-        self._copied.record(torch.cuda.current_stream(tensor.device))
+        on_gpu = tensor.device.type == "cuda"
+        self._copy = tensor.to("cpu", non_blocking=on_gpu)
+        self._copied = torch.cuda.Event() if on_gpu else None
+        if self._copied is not None:
+            self._copied.record(torch.cuda.current_stream(tensor.device))
 
     def wait(self) -> None:
         """Wait until the values are copied."""

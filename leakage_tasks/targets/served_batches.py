@@ -17,7 +17,8 @@ class ServedBatch:
     def __init__(self, attacks: Sequence[AttackCoroutine[Any]], rows: Sequence[int]) -> None:
         started, first = time.perf_counter(), attacks[0].pending
         self.kind = first.kind
-        self._attacks, self._parts = attacks, [attack.serve(some) for attack, some in zip(attacks, rows, strict=True)]
+        self._attacks = attacks
+        self._parts = [attack.pending.serve(some) for attack, some in zip(attacks, rows, strict=True)]
         self._answers = _launched(first.many, [part.request for part in self._parts])
         self._seconds = time.perf_counter() - started
 

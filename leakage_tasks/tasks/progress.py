@@ -77,8 +77,8 @@ class CanariesBar:
         """Mark the canary at this index as done; ``finding`` is its finding in the form of the samples."""
         self._begin(index)
         kind, rows = _kind(self._canaries[index]), self._read[index]
-        self._new_counts += Counter({f"{kind} done": 1, f"{kind} done rows": rows})
-        self._new_counts += Counter({MEMORIZED: int(is_first(finding)), UNDECIDED: int(may_be_first(finding))})
+        of_finding = {MEMORIZED: int(is_first(finding)), UNDECIDED: int(may_be_first(finding))}
+        self._new_counts += Counter({f"{kind} done": 1, f"{kind} done rows": rows, **of_finding})
         self._show(True)
 
     @contextmanager

@@ -41,7 +41,7 @@ def question(rows: int, before: int = 0, splits: bool = True, row_bytes: int = 0
 
 
 def answer(asked: PendingRequest, rows: int) -> None:
-    part = asked.serve(rows)
+    part = asked.serve(rows).request
     assert len(part.numbers) == rows
     asked.note(Outcome(*asked.many([part])))
 
