@@ -13,12 +13,14 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.harness.default_metadata import default_metadata, with_defaults
 
 _NAMES: ContextVar[frozenset[str]] = ContextVar("names of model arguments", default=frozenset())
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _WORDS: ContextVar[Mapping[str, str]] = ContextVar("values of --metadata as they were typed", default=_NOTHING)
+_IGNORED: ContextVar[tuple[str, ...]] = ContextVar("names in metadata= that the harness ignores", default=())
 
 
 def names_of_model() -> frozenset[str]:
@@ -30,8 +32,14 @@ def full_metadata(merged: Mapping[str, Any]) -> dict[str, Any]:
     """Return a task's metadata with the defaults from the environment.
 
     ``merged`` are the metadata of the task's file, the arguments of the model, and the metadata of the run. A default
-    replaces a value that is given only for the model. Raises OptionError for an invalid default.
+    replaces a value that is given only for the model. Raises OptionError for an invalid default, and if the harness
+    ignores a part of the run's metadata.
     """
+    if ignored := _IGNORED.get():
+        raise OptionError(
+            f"metadata={{{ignored[0]!r}: …}}: the harness ignores metadata= beside task_manager=: "
+            "make the task manager with it, as in TaskManager(metadata=…)"
+        )
     defaults = default_metadata()
     of_model = _NAMES.get() & defaults.keys()
     return with_defaults({name: value for name, value in merged.items() if name not in of_model}, defaults)
@@ -72,11 +80,17 @@ def noted(model_args: Any, metadata: Any) -> Iterator[None]:
 
 
 @contextmanager
-def forgotten_after() -> Iterator[None]:
-    """Forget the recorded arguments after the ``with`` block, which is a run."""
+def forgotten_after(metadata: Any = None, manager: Any = None) -> Iterator[None]:
+    """Forget the recorded arguments after the ``with`` block, which is a run.
+
+    ``metadata`` are given beside a task ``manager``, whose own metadata the harness uses instead.
+    """
+    held = getattr(manager, "metadata", None) or {}
+    before = _IGNORED.set(tuple(name for name, value in (metadata or {}).items() if (name, value) not in held.items()))
     try:
         yield
     finally:
+        _IGNORED.reset(before)
         _NAMES.set(frozenset())
         _WORDS.set(_NOTHING)
 

@@ -231,8 +231,8 @@ class HarnessHooks:
         @functools.wraps(original)
         def simple_evaluate(*args: Any, **kwargs: Any) -> Any:
             arguments = signature(original).bind_partial(*args, **kwargs).arguments
-            if arguments.get("task_manager") is not None:
-                with forgotten_after():
+            if (manager := arguments.get("task_manager")) is not None:
+                with forgotten_after(arguments.get("metadata"), manager):
                     return original(*args, **kwargs)
             with noted(arguments.get("model_args"), arguments.get("metadata")):
                 return original(*args, **kwargs)

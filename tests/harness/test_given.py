@@ -8,9 +8,10 @@ import pytest
 from lm_eval._cli.utils import handle_cli_value_string
 from lm_eval.config.evaluate_config import EvaluatorConfig
 
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import Option, by_name
 from leakage_tasks.harness import given
-from leakage_tasks.harness.given import forgotten_after, names_of_model, noted
+from leakage_tasks.harness.given import forgotten_after, full_metadata, names_of_model, noted
 from leakage_tasks.harness.plugin import install
 from leakage_tasks.tasks.options import CANARY_OPTIONS, read_options, typed_options
 from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS
@@ -80,6 +81,33 @@ def test_a_call_from_python_is_noted_while_it_lasts(monkeypatch: pytest.MonkeyPa
         lm_eval.simple_evaluate(model="dummy", model_args="pretrained=x,text=y", metadata={"seed": 1}, tasks=["a"])
     assert seen == [({"pretrained": "x", "text": "y", "seed": 1}, {"pretrained", "text"})]
     assert names_of_model() == frozenset()
+
+
+@pytest.mark.parametrize("held", [None, {"canaries": "others.jsonl"}])
+def test_metadata_beside_a_task_manager_that_lacks_them_are_refused(held: Any) -> None:
+    with pytest.raises(OptionError, match=r"^metadata=\{'canaries': …\}: the harness ignores .*: make"):
+        run_with_manager({"canaries": "mine.jsonl"}, held)
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"canaries": "builtin"}])
+def test_metadata_that_the_task_manager_holds_are_taken(metadata: Any) -> None:
+    with pytest.raises(InterruptedError):
+        run_with_manager(metadata, {"canaries": "builtin", "seed": 1})
+
+
+def run_with_manager(metadata: Any, held: Any) -> None:
+    """Start a run with metadata, with a task manager that holds other metadata and stops after it made a task."""
+    import lm_eval
+
+    class Manager:
+        metadata = held
+
+        def load(self, tasks: Any) -> None:
+            full_metadata(held or {})
+            raise InterruptedError
+
+    with forgotten_after():
+        lm_eval.simple_evaluate(model="dummy", tasks=["a"], task_manager=Manager(), metadata=metadata)  # type: ignore[arg-type]
 
 
 WORDS = ("007", "7", "1e5", "True", "false", "0x10", "1_000", "nan", "inf", "-0", "٣", "3.0")
