@@ -48,6 +48,7 @@ def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharin
     share the requests.
     """
     processes = processes_of(lm)
+    warn_of_delta(lm)
     with uncached(lm):
         if processes is None:
             return _alone(lm, requests, answer)
@@ -55,6 +56,19 @@ def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharin
             leave_out(lm, frozenset(WITHOUT_DOCUMENT))
         with processes.call():
             return _shared(processes, requests, answer, sharing)
+
+
+def warn_of_delta(lm: Any) -> None:
+    """Warn once if the harness has added the weights of ``delta=`` twice, as it does to weights with two names."""
+    if not getattr(lm, "delta", None):
+        return
+    names = [name for name, _ in lm.model.named_parameters(remove_duplicate=False)]
+    twice = sorted({*names} - {name for name, _ in lm.model.named_parameters()})
+    if twice:
+        warn_once(
+            f"delta={lm.delta}: the harness adds it twice to tied weights ({', '.join(twice)}), and the run measures "
+            "that model: save the model with the delta added once, and pass its folder as pretrained= without delta="
+        )
 
 
 def _alone(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:

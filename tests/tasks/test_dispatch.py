@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import GPT2LMHeadModel
 
+from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.harness.api import LM, Instance
+from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.tasks.base_task import LocalTask
+from leakage_tasks.tasks.dispatch import answer_by_group
+from tests.oracles import letters, tiny_gpt2
 
 
 @pytest.fixture(autouse=True)
@@ -52,3 +59,20 @@ def test_a_subclass_without_answers_of_its_own_takes_its_parents() -> None:
     first = LM.attack
     type("Mine", (LocalTask,), {"OUTPUT_TYPE": "attack"})
     assert LM.attack is first
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_delta_that_the_harness_adds_twice_is_a_warning(
+    tied: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    notices.warn_once.cache_clear()
+    config = tiny_gpt2(letters()).config
+    config.tie_word_embeddings = tied
+    model = GPT2LMHeadModel(config)
+    model.save_pretrained(tmp_path)
+    letters().save_pretrained(tmp_path)
+    lm = HFLM(pretrained=str(tmp_path), delta=str(tmp_path), device="cpu", dtype="float32")
+    answer_by_group(lm, [], lambda settings, group: [])
+    times = 3 if tied else 2  # the model itself, and its delta
+    assert torch.allclose(lm.model.lm_head.weight, times * model.lm_head.weight)
+    assert ("twice to tied weights (lm_head.weight)" in caplog.text) == tied
