@@ -65,12 +65,14 @@ class Resume:
         stored = Findings(self._journals[folder], about, items, read, former)
         if (holders := holders_of(self._lm)) is not None:
             stored.agree(holders)
-        processes = None if whole else processes_of(self._lm)
-        share = "" if processes is None else f" of this process, one of {processes.size},"
+        processes = processes_of(self._lm)
+        share = "" if whole or processes is None else f" of this process, one of {processes.size},"
+        # Another process may have begun its attacks before this one reads the folder.
+        origin = ", from earlier runs or from other processes of this run" if whole and processes is not None else ""
         if rank_of(self._lm) == 0:
             log.info(
-                "leakage: %s: %d of %d findings%s are already in %s", task, len(stored.known), len(items), share,
-                folder,
+                "leakage: %s: %d of %d findings%s are already in %s%s", task, len(stored.known), len(items), share,
+                folder, origin,
             )  # fmt: skip
         return stored
 

@@ -15,6 +15,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.tasks.base_task import LocalTask
+from leakage_tasks.tasks.canary_tasks import CanaryExposure
 from leakage_tasks.tasks.dispatch import answer_by_group
 from tests.oracles import letters, tiny_gpt2
 
@@ -57,7 +58,7 @@ def test_a_kind_of_another_class_is_one_line() -> None:
 
 def test_a_subclass_without_answers_of_its_own_takes_its_parents() -> None:
     first = LM.attack
-    type("Mine", (LocalTask,), {"OUTPUT_TYPE": "attack"})
+    type("Mine", (CanaryExposure,), {"OUTPUT_TYPE": "attack"})
     assert LM.attack is first
 
 

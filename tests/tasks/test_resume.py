@@ -5,6 +5,7 @@ import json
 import logging
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ from leakage_tasks.tasks import attack_handler
 from leakage_tasks.tasks import resume as resuming
 from leakage_tasks.tasks.label_accuracy import LABEL_OPTIONS
 from leakage_tasks.tasks.options import typed_options
-from leakage_tasks.tasks.resume import Findings
+from leakage_tasks.tasks.resume import Findings, Resume
 from tests.chats import chat_model, chat_tokenizer
 from tests.core.test_processes import run
 from tests.oracles import letters, tiny_gpt2
@@ -404,6 +405,14 @@ def test_killed_by_the_system_at_random(tmp_path, capsys):
         kill_and_resume(["-o", str(tmp_path / "runs"), "--kills", "3", "--canaries", "12"])
     assert stop.value.code == 0, capsys.readouterr().out
     assert "after 3 kills" in capsys.readouterr().out
+
+
+def test_findings_that_another_process_has_just_made_are_not_called_earlier_ones(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(resuming, "processes_of", lambda lm: SimpleNamespace(size=2))
+    monkeypatch.setattr(Resume, "_model", lambda self, model_id: {})
+    with caplog.at_level(logging.INFO):
+        Resume(SimpleNamespace(rank=0)).findings(str(tmp_path), None, "canary_exposure", {}, [1], str, whole=True)
+    assert f"0 of 1 findings are already in {tmp_path}, from earlier runs or from other processes" in caplog.text
 
 
 # -- a model in parts -------------------------------------------------------------------------------------------
