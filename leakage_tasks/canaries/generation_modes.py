@@ -72,6 +72,8 @@ _OWN = {
     "--from-text": {"from_text", "detect", "context", "reveal"},
 }
 """The options of each generation mode except presets."""
+_CLASS = {"label", "label_column", "data"}
+"""The options that give canaries a class."""
 
 
 def with_profile(request: CanaryOptions) -> CanaryOptions:
@@ -100,7 +102,9 @@ def check_options(request: CanaryOptions) -> None:
             presets = {f"--preset {name}": {"preset", *PRESETS[name].takes} for name in PRESETS.without_plugins()}
             modes = {"--template": _OWN["--template"], **presets, **_OWN}
             owners = [name for name, takes in modes.items() if option.name in takes] or ["presets that have options"]
-            raise OptionError(f"{on_command_line(option.name)} goes with {' or '.join(owners)}: leave it out")
+            by_hand = request.from_text is not None and option.name in _CLASS
+            also = ', and write the class as "label" into each line of the manifest' if by_hand else ""
+            raise OptionError(f"{on_command_line(option.name)} goes with {' or '.join(owners)}: leave it out{also}")
 
 
 def _accepted(request: CanaryOptions) -> set[str]:

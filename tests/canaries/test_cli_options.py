@@ -174,6 +174,10 @@ MIX = ("--preset", "mix-and-match", "--tokenizer", "TOKENIZER")
         (["--template", "{digits}", "--detect", "ccn"], "--detect goes with --from-text: leave it out"),
         (["--template", "{digits}", "--reveal"], "--reveal goes with --from-text: leave it out"),
         (["--from-text", "train.csv", "--label", "a"], "--label goes with --template or --preset elmahdy or"),
+        (
+            ["--from-text", "train.csv", "--label-column", "topic"],
+            'nlu-color: leave it out, and write the class as "label" into each line of the manifest',
+        ),
         (["--from-text", "train.csv"], "no column 'text'"),
         (["--from-text", "train.csv", "--text-column", "body"], "no secret of kind all was found"),
         (["--from-text", "none.txt"], "none.txt: no such file"),
