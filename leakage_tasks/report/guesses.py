@@ -16,7 +16,8 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.submission import found_before, judged_guesses, read_submission, wrong_allowed
 from leakage_tasks.report.load.format import number
 from leakage_tasks.report.load.validate import printable
-from leakage_tasks.stats.intervals import clopper_pearson, early_stop_interval
+from leakage_tasks.stats.clusters import clustered_share, units
+from leakage_tasks.stats.intervals import early_stop_interval
 from leakage_tasks.stats.paired import Difference, rate_difference
 
 HEADS = ("", "guesses", "pairs", "recall", "95 % interval", "early stop", "95 % interval")
@@ -34,12 +35,12 @@ class ScoredGuesses:
     """Pairs with a guess; pairs without a guess count as not found."""
     n: int
     recall: float
-    """Share of all pairs whose most confident guess is right, with its Clopper-Pearson interval in
-    ``recall_interval``."""
+    """Share of all pairs whose most confident guess is right, with its Korn-Graubard interval by document in
+    ``recall_interval``; of one pair per document it is Clopper-Pearson's."""
     recall_interval: tuple[float, float]
     recall_early_stop: float
     """Share of pairs found before the ``wrong``-th wrong guess, most confident guesses first, with an interval
-    bootstrapped over pairs."""
+    bootstrapped over documents."""
     recall_early_stop_interval: tuple[float, float]
     wrong: int
     more_than_first: Difference | None = None
@@ -58,13 +59,14 @@ def score_guesses(files: Sequence[Path], pairs: Sequence[Pair], wrong: int | Non
     """
     check_wrong(wrong)
     suffixes = {index: pair.suffix for index, pair in enumerate(pairs)}
+    documents = units([pair.id if pair.document is None else pair.document for pair in pairs])
     judged = [_judged(path, suffixes) for path in files]
     surest = [dict(reversed(guesses)) for guesses in judged]
     hits = [[right.get(index, False) for index in suffixes] for right in surest]
     return [
         dataclasses.replace(
-            _scored(str(path), guesses, right, wrong or wrong_allowed(len(pairs))),
-            more_than_first=rate_difference(hits[0], right) if index else None,
+            _scored(str(path), guesses, right, wrong or wrong_allowed(len(pairs)), documents),
+            more_than_first=rate_difference(hits[0], right, documents) if index else None,
         )
         for index, (path, guesses, right) in enumerate(zip(files, judged, hits, strict=True))
     ]
@@ -78,7 +80,9 @@ def _judged(path: Path, suffixes: dict[int, tuple[int, ...]]) -> list[tuple[int,
         raise OptionError(f"{path}: {error}") from None
 
 
-def _scored(file: str, guesses: Sequence[tuple[int, bool]], surest: Sequence[bool], wrong: int) -> ScoredGuesses:
+def _scored(
+    file: str, guesses: Sequence[tuple[int, bool]], surest: Sequence[bool], wrong: int, documents: Sequence[int]
+) -> ScoredGuesses:
     n, right = len(surest), sum(surest)
     return ScoredGuesses(
         file=file,
@@ -86,9 +90,9 @@ def _scored(file: str, guesses: Sequence[tuple[int, bool]], surest: Sequence[boo
         pairs_guessed=len({pair for pair, _ in guesses}),
         n=n,
         recall=right / n,
-        recall_interval=clopper_pearson(right, n),
+        recall_interval=clustered_share(surest, documents),
         recall_early_stop=found_before(guesses, wrong) / n,
-        recall_early_stop_interval=early_stop_interval(guesses, n, wrong),
+        recall_early_stop_interval=early_stop_interval(guesses, n, wrong, documents),
         wrong=wrong,
     )
 
@@ -123,10 +127,16 @@ def _interval(low: float | None, high: float | None, form: str = ".3f") -> str:
 
 
 def _descriptions(scored: Sequence[ScoredGuesses]) -> Iterator[str]:
-    yield "recall: share of all pairs whose surest guess is right; Clopper-Pearson interval"
+    yield (
+        "recall: share of all pairs whose surest guess is right; interval by document (Korn and Graubard; one pair per "
+        "document: Clopper-Pearson)"
+    )
     yield (
         f"early stop: share found before wrong guess number {scored[0].wrong:,}, the surest first; interval "
-        "bootstrapped over pairs"
+        "bootstrapped over documents"
     )
     if len(scored) > 1:
-        yield "more than the first: recall minus that of the first file, pair by pair; Newcombe's interval, McNemar's p"
+        yield (
+            "more than the first: recall minus that of the first file, pair by pair; Newcombe's interval; p from sign "
+            "flips of documents (one pair per document: McNemar)"
+        )

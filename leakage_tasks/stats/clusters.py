@@ -35,26 +35,31 @@ def clustered_share(values: Sequence[float], clusters: Sequence[int]) -> tuple[f
     values. With one value per cluster it equals Clopper and Pearson's interval. If all values are equal, the effective
     number is the number of clusters. Raises ValueError without values.
     """
-    sums, sizes = totals(values, clusters)
-    number, groups = float(sizes.sum()), len(sizes)
-    if not groups:
+    if not len(values):
         raise ValueError("no values")
-    share = float(sums.sum()) / number
-    effective = _effective_number(share, sums, sizes)
+    share, effective = float(np.mean(values)), effective_number(values, clusters)
     hits, tail = share * effective, (1 - LEVEL) / 2
     low = 0.0 if share == 0 else float(stats.beta.ppf(tail, hits, effective - hits + 1))
     high = 1.0 if share == 1 else float(stats.beta.ppf(1 - tail, hits + 1, effective - hits))
     return low, high
 
 
-def _effective_number(share: float, sums: FloatArray, sizes: FloatArray) -> float:
+def effective_number(values: Sequence[float], clusters: Sequence[int]) -> float:
+    """Return the number of independent values whose mean would vary as the mean of the clustered values does.
+
+    It is corrected for the degrees of freedom, and at most the number of values. If all values are equal, it is the
+    number of clusters.
+    """
+    sums, sizes = totals(values, clusters)
     number, groups = float(sizes.sum()), len(sizes)
-    if share in (0.0, 1.0) or groups == 1:
+    mean = float(sums.sum()) / number
+    squares = float(((np.asarray(values, dtype=np.float64) - mean) ** 2).sum())
+    if groups == 1 or not squares:
         return float(groups)
     if groups == number:
         return number
-    variance = float(((sums - share * sizes) ** 2).sum()) * groups / (groups - 1) / number**2
-    independent = share * (1 - share) / (number - 1)
+    variance = float(((sums - mean * sizes) ** 2).sum()) * groups / (groups - 1) / number**2
+    independent = squares / number / (number - 1)
     if variance <= independent:
         return number
     quantiles = (float(stats.t.ppf((1 + LEVEL) / 2, freedom)) for freedom in (number - 1, groups - 1))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from leakage_tasks.stats.clusters import effective_number, totals, units
 from leakage_tasks.stats.intervals import LEVEL
 from leakage_tasks.stats.power import POWER, rate_shown
 
@@ -82,25 +83,44 @@ def sign_flip(changes: NDArray[np.float64]) -> float:
     return (1 + count) / (1 + FLIPS)
 
 
-def rate_difference(before: Sequence[bool], after: Sequence[bool]) -> Difference:
+def rate_difference(
+    before: Sequence[bool], after: Sequence[bool], documents: Sequence[int] | None = None
+) -> Difference:
     """Return the difference of rates with Newcombe's interval for paired proportions and the exact McNemar test.
 
-    Raises ValueError if there are no pairs.
+    Several pairs of one document depend on each other. Newcombe's interval is then that of the effective number of
+    pairs, and the test flips the signs of whole documents, which equals McNemar's for one pair per document.
+
+    Args:
+        before: True for each pair with the property before.
+        after: True for each pair with the property after.
+        documents: Number of the document of each pair; None for one document per pair. Pairs of a single document,
+            which they describe alone, count as documents.
+
+    Raises:
+        ValueError: There are no pairs.
     """
     count = len(before)
     if not count:
         raise ValueError("no pairs to compare")
     pairs = list(zip(before, after, strict=True))
     both, lost, gained = pairs.count((True, True)), pairs.count((True, False)), pairs.count((False, True))
-    low, high = newcombe(both, gained, lost, count - both - gained - lost)
-    changed = gained + lost
-    p = float(stats.binomtest(gained, changed).pvalue) if changed else 1.0
-    # The fewest changes that are significant if all have the same direction.
+    changes = [float(new) - float(old) for old, new in pairs]
+    each = units(range(count) if documents is None else documents)
+    sums, _ = totals(changes, each)
+    if len(sums) == count:
+        changed = gained + lost
+        p = float(stats.binomtest(gained, changed).pvalue) if changed else 1.0
+    else:
+        p = sign_flip(sums)
+    share = effective_number(changes, each) / count
+    low, high = newcombe(*(share * number for number in (both, gained, lost, count - both - gained - lost)))
+    # The fewest documents that are significant if all of their pairs change in the same direction.
     fewest = 1 + int(math.log2(2 / (1 - LEVEL)))
-    return Difference((gained - lost) / count, low, high, p, rate_shown(fewest, count))
+    return Difference((gained - lost) / count, low, high, p, rate_shown(fewest, len(sums)))
 
 
-def newcombe(both: int, first: int, second: int, neither: int) -> tuple[float, float]:
+def newcombe(both: float, first: float, second: float, neither: float) -> tuple[float, float]:
     """Return the interval of the first rate minus the second (Newcombe, Statistics in Medicine 17 (1998) 2635).
 
     This is method 10 of the paper: Wilson's intervals of both rates, combined with their correlation.
@@ -132,6 +152,9 @@ def _joint(one: float, other: float, phi: float) -> float:
     return math.sqrt(max(0.0, one**2 - 2 * phi * one * other + other**2))
 
 
-def _wilson(hits: int, count: int) -> tuple[float, float]:
-    interval = stats.binomtest(hits, count).proportion_ci(LEVEL, method="wilson")
-    return float(interval.low), float(interval.high)
+def _wilson(hits: float, count: float) -> tuple[float, float]:
+    """Return Wilson's interval of a proportion, also of a number of trials that is not whole."""
+    square = float(stats.norm.ppf((1 + LEVEL) / 2)) ** 2
+    middle = hits + square / 2
+    reach = math.sqrt(square * (hits * (count - hits) / count + square / 4))
+    return max(0.0, middle - reach) / (count + square), min(count + square, middle + reach) / (count + square)

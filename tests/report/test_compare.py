@@ -224,6 +224,16 @@ def test_costs_are_compared_by_document(tmp_path: Path) -> None:
     assert (controls.before, controls.difference.p) == (controls.after, 1)
 
 
+def test_pairs_of_one_document_change_together(tmp_path: Path) -> None:
+    for name, right in (("before", True), ("after", False)):
+        view = SuffixView(8, 6, 1, 1, 40.0, None, False, {"frequency": choice(right, 1.0)})
+        found = [SuffixFinding(n, "greedy", 1, "frequency", {"none": view}, document=n // 4) for n in range(24)]
+        log(tmp_path / name, {"suffix_extraction": found})
+    (change,) = compared(tmp_path / "before", tmp_path / "after").changes
+    assert (change.group, change.count, change.difference.value) == ("pairs", 24, -1)
+    assert change.difference.p == pytest.approx(2 / 2**6)
+
+
 def _texts(folder: Path, hits: list[int], controls: list[int], **settings: object) -> Path:
     """A run of untargeted extraction with texts of two kinds of prompts."""
     half = len(hits) // 2

@@ -11,6 +11,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
 from leakage_tasks.report.guesses import guesses_text, score_guesses
+from leakage_tasks.stats.intervals import clopper_pearson
 
 PAIRS = [Pair(40 + place, (1, 2), (3, place)) for place in range(20)]
 """Their ids are rows of a larger data set, their examples count from 0."""
@@ -55,6 +56,21 @@ def test_a_file_is_set_beside_the_first_pair_by_pair(tmp_path):
     # Eight pairs only the other finds, one only the first: both tails of nine fair coins.
     assert two.more_than_first.value == pytest.approx(7 / 20)
     assert two.more_than_first.p == pytest.approx(2 * (1 + 9) / 2**9)
+
+
+def test_intervals_and_tests_are_by_document(tmp_path):
+    """Four pairs of each document that are found together are no more than one of them."""
+    pairs = [replace(pair, document=place // 4) for place, pair in enumerate(PAIRS)]
+    first = write(tmp_path / "first.csv", *((pair, pair < 4) for pair in range(20)))
+    other = write(tmp_path / "other.csv", *((pair, pair >= 4) for pair in range(20)))
+    one, two = score_guesses([first, other], pairs)
+    low, high = one.recall_interval
+    exact = clopper_pearson(1, 5)
+    assert low <= exact[0]
+    assert high >= exact[1]
+    assert one.recall_early_stop_interval[1] >= 0.6
+    # One document is lost and four are gained: 2 · (1 + 5) of the 2^5 signs of documents change as much.
+    assert two.more_than_first.p == pytest.approx(12 / 32)
 
 
 @given(st.permutations(range(20)), st.integers(0, 20))

@@ -99,6 +99,46 @@ def test_rates_are_tested_by_those_that_changed() -> None:
     assert found.high < 0
 
 
+def test_one_pair_per_document_or_a_single_document_is_mcnemars_test() -> None:
+    before, after = [True] * 10 + [False] * 10, [True] * 2 + [False] * 17 + [True]
+    alone = rate_difference(before, after)
+    assert rate_difference(before, after, [*range(40, 20, -1)]) == alone
+    assert rate_difference(before, after, [3] * 20) == alone
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=5, max_size=20))
+def test_pairs_of_several_documents_are_tested_by_the_signs_of_documents(
+    pairs: list[tuple[bool, bool, int]],
+) -> None:
+    before, after, documents = ([*column] for column in zip(*pairs, strict=True))
+    names = sorted(set(documents))
+    if len(names) in (1, len(pairs)):
+        return
+    net = [sum(new - old for old, new, name in pairs if name == each) for each in names]
+    flips = [
+        abs(sum(sign * each for sign, each in zip(signs, net, strict=True)))
+        for signs in itertools.product((-1, 1), repeat=len(net))
+    ]
+    share = sum(each >= abs(sum(net)) for each in flips) / len(flips)
+    assert rate_difference(before, after, documents).p == pytest.approx(share)
+
+
+def test_pairs_of_several_documents_change_in_one_run_of_twenty_and_their_interval_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("leakage_tasks.stats.paired.FLIPS", 500)
+    stream, documents, runs = np.random.default_rng(0), np.repeat(np.arange(30), 8), 150
+    covered = shown = shown_by_pair = 0
+    for _ in range(runs):
+        before, after = (stream.random(240) < stream.beta(0.4, 1.6, 30)[documents] for _ in range(2))
+        found = rate_difference(before.tolist(), after.tolist(), documents.tolist())
+        covered += found.low <= 0 <= found.high
+        shown += found.p <= 0.05
+        shown_by_pair += rate_difference(before.tolist(), after.tolist()).p <= 0.05
+    assert covered >= 0.92 * runs
+    assert shown <= 0.08 * runs < 0.2 * runs < shown_by_pair
+
+
 def test_the_rate_that_would_have_been_missed_takes_six_that_change() -> None:
     missed = rate_difference([True] * 40, [True] * 40).min_detectable
     assert missed is not None

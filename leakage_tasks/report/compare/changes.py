@@ -39,7 +39,8 @@ WITHHELD = "not compared, because runs do not state which natural secrets were e
 HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "detectable")
 READING = (
     "A difference is after minus before, for canaries, pairs, texts or shards of both runs. p is two-sided, for no "
-    "change: from sign flips (means) or McNemar's exact test (shares). Intervals are Student's and Newcombe's. A "
+    "change: from sign flips (means, and shares of several pairs per document) or McNemar's exact test (other shares). "
+    "Intervals are Student's and Newcombe's. A "
     "difference smaller than the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 "
     "runs. Differences are between these two models: a second training with equal settings may also change the values."
 )
@@ -154,7 +155,8 @@ def _change(task: str, group: str, documents: Sequence[Document]) -> Change:
     if COMPARED[task].kind == "mean":
         difference = mean_difference(before, after)
     else:
-        difference = rate_difference([bool(hit) for hit in before], [bool(hit) for hit in after])
+        clusters = [index if document.cluster is None else document.cluster for index, document in enumerate(documents)]
+        difference = rate_difference([bool(hit) for hit in before], [bool(hit) for hit in after], clusters)
     bounds = sum(document.bound for document in documents)
     return Change(task, group, count, sum(before) / count, sum(after) / count, difference, bounds)
 

@@ -42,7 +42,8 @@ UNSURE = ("lower_bound", EXTRAPOLATED)
 class Document:
     """One canary, pair, text or shard in two runs: its id, its group and its values, in bits or as 0 and 1.
 
-    ``bound`` is True if one of the values is only a bound, or extrapolated.
+    ``bound`` is True if one of the values is only a bound, or extrapolated. ``cluster`` is the number of the training
+    document that a pair is cut from; None for all others.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Document:
     before: float
     after: float
     bound: bool = False
+    cluster: int | None = None
 
     @property
     def difference(self) -> float:
@@ -100,8 +102,8 @@ def _withhold_guesses(details: Details) -> bool:
     return any(canary.extraction is not None and canary.extraction.coarse for canary in details.canaries)
 
 
-def _one(name: str, group: str, value: float, bound: bool = False) -> Document:
-    return Document(name, group, value, value, bound)
+def _one(name: str, group: str, value: float, bound: bool = False, cluster: int | None = None) -> Document:
+    return Document(name, group, value, value, bound, cluster)
 
 
 def _group(canary: CanaryDetail) -> str:
@@ -125,7 +127,7 @@ def _extracted(run: Run, details: Details) -> Iterator[Document]:
 
 def _suffixes(run: Run, details: Details) -> Iterator[Document]:
     for pair in details.pairs:
-        yield _one(str(pair.selected.pair), PAIRS, recalled(pair.selected))
+        yield _one(str(pair.selected.pair), PAIRS, recalled(pair.selected), cluster=pair.selected.document)
 
 
 def _windows(run: Run, details: Details) -> Iterator[Document]:
