@@ -21,7 +21,7 @@ from leakage_tasks.metrics.aggregates import (
     widened_by_draws,
 )
 from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, always
-from leakage_tasks.stats.clusters import clustered_mean, clustered_share, units
+from leakage_tasks.stats.clusters import clustered_mean, clustered_share, studentized_mean, units
 from leakage_tasks.stats.intervals import clopper_pearson
 
 Row = Metric[SelectedView, Any]
@@ -87,6 +87,11 @@ def _bootstrap(values: tuple[float, ...], documents: tuple[int, ...]) -> tuple[f
     return clustered_mean(values, documents)
 
 
+@lru_cache(maxsize=2)
+def _bootstrap_t(values: tuple[float, ...], documents: tuple[int, ...]) -> Ends:
+    return studentized_mean(values, documents)
+
+
 def _mean(values: Sequence[float], documents: Sequence[int], least: float | None, most: float | None) -> Ends:
     """Return the bootstrap interval by document of the mean of values from ``least`` to ``most`` (None: unlimited).
 
@@ -113,9 +118,13 @@ def mean_between(least: float | None, most: float | None) -> Interval:
     return _interval("by-document bootstrap", of)
 
 
-def pair_mean(least: float | None, most: float | None) -> Interval:
+def pair_mean(least: float, most: float) -> Interval:
     """Return :func:`mean_between`; the interval of a single document is by pair."""
     return _interval(PAIR_BOOTSTRAP, lambda values, documents: _mean(values, units(documents), least, most))
+
+
+def _unlimited(values: Sequence[float], documents: Sequence[int]) -> Ends:
+    return _bootstrap_t(tuple(values), tuple(units(documents))) if len(set(values)) > 1 else (None, None)
 
 
 def _sampled(values: Sequence[SampledShare], documents: Sequence[int]) -> Ends:
@@ -130,6 +139,8 @@ def _probability(values: Sequence[ProbabilityBounds], documents: Sequence[int]) 
     return _mean(low, units(documents), 0, 1)[0], _mean(high, units(documents), 0, 1)[1]
 
 
+PAIR_UNLIMITED = _interval(f"{PAIR_BOOTSTRAP}, studentized", _unlimited)
+"""Interval of the mean of values of pairs without limits, whose tails may be long."""
 PAIR_SAMPLED = _interval(PAIR_BOOTSTRAP, _sampled)
 """Interval of the mean of probabilities of pairs, some of which are estimated as shares of draws."""
 PAIR_PROBABILITY = _interval(PAIR_BOOTSTRAP, _probability)
@@ -168,11 +179,9 @@ def share_rows(
     return row.with_ends(PAIR_SHARE_ENDS, by_document(ends))
 
 
-def mean_rows(
-    spec: MetricSpec, value: Measure[float], applies: Applies[SelectedView], least: float | None, most: float | None
-) -> list[Row]:
-    """Return a mean over pairs with its interval by document: three rows; the values are from ``least`` to ``most``."""
-    return spec.row(value, mean, applies).with_ends(pair_mean(least, most), by_document(value))
+def mean_rows(spec: MetricSpec, value: Measure[float], applies: Applies[SelectedView], interval: Interval) -> list[Row]:
+    """Return a mean over pairs with its interval by document: three rows."""
+    return spec.row(value, mean, applies).with_ends(interval, by_document(value))
 
 
 def clustered(

@@ -11,7 +11,16 @@ from functools import partial
 from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import count, mean, minimum
-from leakage_tasks.metrics.clustered import PAIR_SAMPLED, Row, by_document, document_count, mean_rows, share_rows
+from leakage_tasks.metrics.clustered import (
+    PAIR_SAMPLED,
+    PAIR_UNLIMITED,
+    Row,
+    by_document,
+    document_count,
+    mean_rows,
+    pair_mean,
+    share_rows,
+)
 from leakage_tasks.metrics.costs import cost_rows
 from leakage_tasks.metrics.metric import Applies, MetricSpec, names_with_ends, one, too_few
 from leakage_tasks.metrics.near import near_rows
@@ -107,7 +116,7 @@ def _guesses(wrong: int | None) -> list[Row]:
         *_early_stop(wrong),
         *_among(3, _headline),
         *_among(100, _hundred),
-        *mean_rows(hdt, hamming_distance, _headline, 0, 1),
+        *mean_rows(hdt, hamming_distance, _headline, pair_mean(0, 1)),
     ]
 
 
@@ -160,8 +169,8 @@ def _beyond_base() -> list[Row]:
         MetricSpec("p_z_base", "p_z of the model before fine-tuning, mean", "probability").row(
             p_z_base, mean, _compared_by_scheme
         ),
-        *mean_rows(added, p_z_added, _compared_by_scheme, -1, 1),
-        *mean_rows(bits, bits_added, _compared, None, None),
+        *mean_rows(added, p_z_added, _compared_by_scheme, pair_mean(-1, 1)),
+        *mean_rows(bits, bits_added, _compared, PAIR_UNLIMITED),
         *share_rows(share, beyond_reference, _compared_by_scheme),
     ]
 

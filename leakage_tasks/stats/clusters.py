@@ -5,13 +5,16 @@ Values of one document depend on each other, so the document, not the value, is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy import stats
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.stats.intervals import LEVEL, bootstrap_mean, parts, percentiles
+
+FEWEST_STUDENTIZED = 10
+"""Minimum number of clusters for a bootstrap-t interval. Resamples of fewer clusters have too few different errors."""
 
 
 def totals(values: Sequence[float], clusters: Sequence[int]) -> tuple[FloatArray, FloatArray]:
@@ -73,17 +76,50 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[int], resamples: 
     The random seed is fixed. With one value per cluster it equals
     :func:`~leakage_tasks.stats.intervals.bootstrap_mean`. Raises ValueError without values.
     """
+    if len(set(clusters)) == len(values):
+        return bootstrap_mean(values, resamples)
+    drawn = _resampled(*totals(values, clusters), resamples)
+    return percentiles(np.concatenate([sums.sum(axis=1) / sizes.sum(axis=1) for sums, sizes in drawn]))
+
+
+def studentized_mean(
+    values: Sequence[float], clusters: Sequence[int], resamples: int = 2000
+) -> tuple[float, float] | tuple[None, None]:
+    """Return the 95 % bootstrap-t interval of a mean, with whole clusters resampled (Efron 1982, chapter 10).
+
+    It is longer on the side of a long tail, which the percentile interval cuts off. None for fewer than
+    :data:`FEWEST_STUDENTIZED` clusters, and if more resamples than the interval leaves out have no spread. The random
+    seed is fixed.
+    """
     sums, sizes = totals(values, clusters)
+    if len(sizes) < FEWEST_STUDENTIZED:
+        return None, None
+    mean, error = (float(one) for one in _with_error(sums, sizes))
+    drawn = [_with_error(*each) for each in _resampled(sums, sizes, resamples)]
+    means, errors = (np.concatenate(column) for column in zip(*drawn, strict=True))
+    distances = means - mean
+    spread = errors > 1e-9 * error
+    students = np.where(spread, distances / np.where(spread, errors, 1.0), np.copysign(np.inf, distances))
+    low, high = np.quantile(students, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    return (mean - float(high) * error, mean - float(low) * error) if np.isfinite([low, high]).all() else (None, None)
+
+
+def _resampled(sums: FloatArray, sizes: FloatArray, resamples: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield parts of the resamples: sums and sizes of the drawn clusters, ``[resamples of the part, clusters]``."""
     if not len(sizes):
         raise ValueError("no values to resample")
-    if len(sizes) == len(values):
-        return bootstrap_mean(values, resamples)
     generator = np.random.default_rng(0)
     # The order of clusters has no meaning, so it must not change the interval.
     order = np.lexsort((sizes, sums))
     sums, sizes = sums[order], sizes[order]
-    means = []
     for size in parts(resamples, len(sizes)):
         drawn = generator.integers(len(sizes), size=(size, len(sizes)))
-        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
-    return percentiles(np.concatenate(means))
+        yield sums[drawn], sizes[drawn]
+
+
+def _with_error(sums: FloatArray, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mean of the values and its standard error between clusters, which are the last axis."""
+    groups, number = sizes.shape[-1], sizes.sum(axis=-1)
+    mean = sums.sum(axis=-1) / number
+    squares = ((sums - mean[..., None] * sizes) ** 2).sum(axis=-1)
+    return mean, np.sqrt(squares * groups / (groups - 1)) / number

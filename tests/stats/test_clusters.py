@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakage_tasks.stats.clusters import clustered_mean, clustered_share, totals
+from leakage_tasks.stats.clusters import clustered_mean, clustered_share, studentized_mean, totals
 from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
 
 HITS = st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=40)
@@ -66,6 +68,47 @@ def test_the_bootstrap_resamples_documents() -> None:
     assert repeated == pytest.approx(alone, abs=0.05)
     wrong = bootstrap_mean(np.repeat(means, 10).tolist())
     assert wrong[1] - wrong[0] < 0.5 * (repeated[1] - repeated[0])
+
+
+def test_the_studentized_bootstrap_is_as_a_loop_over_resamples_computes_it() -> None:
+    stream = np.random.default_rng(2)
+    documents = np.repeat(np.arange(12), stream.integers(1, 5, 12))
+    values = stream.exponential(1, 12)[documents] + stream.normal(0, 0.2, len(documents))
+    students = []
+    for _ in range(4000):
+        drawn = [values[documents == name] for name in stream.integers(12, size=12)]
+        mean, error = mean_and_error(drawn)
+        students.append((mean - values.mean()) / error)
+    _, error = mean_and_error([values[documents == name] for name in range(12)])
+    low, high = np.quantile(students, [0.975, 0.025])
+    expected = values.mean() - low * error, values.mean() - high * error
+    assert studentized_mean(values.tolist(), documents.tolist()) == pytest.approx(expected, abs=0.25 * error)
+
+
+def mean_and_error(parts: list[np.ndarray]) -> tuple[float, float]:
+    """Mean over the values of documents, and its linearised standard error."""
+    number = sum(map(len, parts))
+    mean = sum(part.sum() for part in parts) / number
+    residuals = [(part - mean).sum() for part in parts]
+    return mean, math.sqrt(12 / 11 * sum(one**2 for one in residuals)) / number
+
+
+def test_the_interval_of_a_mean_of_some_memorized_documents_covers_the_truth() -> None:
+    stream, documents, runs, covered, covered_by_percentiles = np.random.default_rng(0), 40, 200, 0, 0
+    names = np.repeat(np.arange(documents), 6).tolist()
+    for _ in range(runs):
+        bits = stream.exponential(40, documents) * (stream.random(documents) < 0.2)
+        values = (np.repeat(bits, 6) + stream.normal(2, 3, 240)).tolist()
+        low, high = studentized_mean(values, names, 1000)
+        covered += low <= 10 <= high
+        low, high = clustered_mean(values, names, 500)
+        covered_by_percentiles += low <= 10 <= high
+    assert covered_by_percentiles < 0.9 * runs < 0.93 * runs <= covered
+
+
+@pytest.mark.parametrize("values", [[0.0] * 39 + [1.0], [1.0] * 5 + [2.0] * 4])
+def test_too_few_different_documents_have_no_studentized_interval(values: list[float]) -> None:
+    assert studentized_mean(values, range(len(values))) == (None, None)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 4)), min_size=1, max_size=20), st.randoms())
