@@ -68,7 +68,7 @@ def detectable_effects(plan: AuditPlan) -> list[str]:
     lines = [
         _tier(plan, number, planted_words(copies), rates) for copies, number in sorted(plan.planted.items()) if number
     ]
-    if len(lines) > 1 or not (lines or plan.natural):
+    if len(lines) > 1 or (not lines and (plan.planted or not plan.natural)):
         lines.append(_tier(plan, sum(plan.planted.values()), "planted in all", rates))
     if plan.natural:
         # Findings never state if the best guess is a natural secret.
@@ -97,7 +97,9 @@ def _measured(planted: Mapping[int, int], result: TaskResult) -> dict[int, int]:
     Training may have read some canaries as context only, or not at all, so that they are in no tier.
     """
     counts = {times: result.headline.get(f"n_x{times}") for times in planted}
-    stated = any(count is not None for count in (*counts.values(), result.headline.get("n_context")))
+    # If training read none of the canaries, the results have no tier, but the result of a check of the training data.
+    named = (*counts.values(), result.headline.get("n_context"), result.tested.get("learnt_from"))
+    stated = any(value is not None for value in named)
     return {times: int(counts[times] or 0) if stated else number for times, number in planted.items()}
 
 

@@ -110,6 +110,15 @@ def test_a_run_whose_canaries_were_read_as_context_only_shows_nothing(tmp_path: 
     assert "  training learnt from no planted canary: nothing can be shown\n" in out
 
 
+@pytest.mark.parametrize("natural", [0, 5])
+def test_a_run_whose_canaries_training_never_read_shows_nothing(tmp_path: Path, ran: Ran, natural: int) -> None:
+    tested = {"planted": 20 + natural, "controls": 0, "repetitions": {"1": 20}, "learnt_from": {"1": [0, 20]}}
+    declared = {"canary_exposure": declaration("canary_exposure", tested=tested)}
+    out, _ = ran("power", write(tmp_path, results({"canary_exposure": {"exposure": 1.4}}, declared=declared)))
+    assert "  training learnt from no planted canary: nothing can be shown\n" in out
+    assert ("5 natural secrets: a mean exposure of" in out) == bool(natural)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
