@@ -19,14 +19,13 @@ from leakage_tasks.attacks.registry import (
     option_names,
     option_of,
 )
-from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.canary import Canary, source_space_of
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.former_names import current_attack, current_option
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.noise import recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext, serves
-from leakage_tasks.targets.seq2seq.canary_source import source_space
 
 MOST_BITS = 400
 AUTO_CONTEXT = Context()
@@ -138,7 +137,7 @@ def _view_of(target: Any, canary: Canary, context: Context) -> Any:
                 return target.in_context(context, canary.attack_space)
             return target.tagged(canary) if serves(target, ReadsTags) else target
     # A target of another package may not check it.
-    source_space(canary)
+    source_space_of(canary)
     with NamingCanary(canary):
         return target.given(canary)
 

@@ -1,6 +1,7 @@
 """Random numbers that belong to one item of a run, so that the other items do not change them."""
 
 import hashlib
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -31,3 +32,15 @@ class UniformNumbers:
         self._bits.advance((start - self._position) % 2**128)
         self._position = start + len(indices)
         return self._random.random(len(indices))
+
+
+class JoinedNumbers:
+    """The uniform numbers of several seeds, each at its own consecutive indices, one after another."""
+
+    def __init__(self, parts: Iterable[tuple[str, range]]) -> None:
+        """Set up the numbers of each seed and its indices."""
+        self._parts = [(UniformNumbers(seed), indices) for seed, indices in parts]
+
+    def at(self, depth: int) -> FloatArray:
+        """Return the numbers at a depth, one for each index of each seed."""
+        return np.concatenate([numbers.at(depth, indices) for numbers, indices in self._parts])

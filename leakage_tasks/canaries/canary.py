@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from leakage_tasks.canaries.alphabets import Alphabet, alphabet_from_json
 from leakage_tasks.canaries.spaces import Filling, Space, literal, parse_template, slot_names
-from leakage_tasks.core.errors import ManifestError, SpaceError
+from leakage_tasks.core.errors import ManifestError, SpaceError, TargetError
 from leakage_tasks.core.option import near
 from leakage_tasks.core.records import MissingField, UnknownField, WrongField, read_record
 
@@ -275,3 +275,14 @@ def attacker_view(canary: Canary, known: Known) -> Canary:
     end = len(template) - (len(literal(last)) if known in ("none", "before") else 0)
     part = template[start:end]
     return replace(canary, known=None if part == template else part)
+
+
+def source_space_of(canary: Canary) -> Space:
+    """Return the space of the source sentence, which translation models read first. Raises TargetError without one."""
+    space = canary.source_space
+    if space is None:
+        raise TargetError(
+            f"canary {canary.id!r} has no source sentence, which this model must read first: make canaries with "
+            "'leakage canaries --source …' and plant them with --source-column"
+        )
+    return space

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -72,20 +73,19 @@ def command_with_defaults(words: Sequence[str]) -> list[str]:
         option, sign, value = word.partition("=")
         if option == "--metadata":
             in_metadata = not sign
-            given |= _read_words(value)
+            given |= read_words(value)
         elif in_metadata and not word.startswith("-"):
-            given |= _read_words(word)
+            given |= read_words(word)
         else:
             in_metadata = False
             rest.append(word)
     return [*rest, "--metadata", join_values(with_defaults(given, defaults))]
 
 
-def _read_words(text: str) -> dict[str, Any]:
-    """Return the values of a word of ``--metadata``: a JSON object or ``name=value,…``."""
-    from lm_eval._cli.utils import key_val_to_dict
-
+def read_words(text: str) -> dict[str, Any]:
+    """Return the values of ``--metadata``, given as JSON or as ``name=value,…``. Raises ValueError for another form."""
     try:
-        return dict(json.loads(text))
+        values: dict[str, Any] = json.loads(text)
+        return values
     except ValueError:
-        return dict(key_val_to_dict(text))
+        return dict(importlib.import_module("lm_eval._cli.utils").key_val_to_dict(text))

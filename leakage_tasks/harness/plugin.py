@@ -27,6 +27,7 @@ from leakage_tasks.harness import groups
 from leakage_tasks.harness.benchmark import loading
 from leakage_tasks.harness.benchmark_corpus import warn_of_benchmark_corpora
 from leakage_tasks.harness.chat_templates import keep_template_names
+from leakage_tasks.harness.default_metadata import read_words
 from leakage_tasks.harness.given import forgotten_after, note, note_typed, noted
 from leakage_tasks.harness.groups import harness_reads
 from leakage_tasks.harness.index import index_of, merge_index, ours_in
@@ -247,12 +248,8 @@ class HarnessHooks:
 
 
 def metadata_words(text: str) -> dict[str, Any]:
-    """Return the values of ``--metadata``, given as JSON or as ``name=value,…``. Raises ValueError for another form."""
-    try:
-        values: dict[str, Any] = json.loads(text)
-        return values
-    except ValueError:
-        return dict(importlib.import_module("lm_eval._cli.utils").key_val_to_dict(note_typed(text)))
+    """Return the values of ``--metadata``, and record them as typed. Raises ValueError for another form."""
+    return read_words(note_typed(text))
 
 
 def install(way: str = "by hand") -> None:

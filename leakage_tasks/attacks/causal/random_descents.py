@@ -19,7 +19,7 @@ from leakage_tasks.attacks.causal.forest import Forest, in_forest
 from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
 from leakage_tasks.attacks.causal.proposals import MODEL_ALONE, Power, ProposalMixture, above_lowest, shares
 from leakage_tasks.attacks.causal.search_tree import SearchTree
-from leakage_tasks.attacks.streams import UniformNumbers
+from leakage_tasks.attacks.streams import JoinedNumbers
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -197,7 +197,7 @@ class Draws:
         """The tree of each descent."""
         self.proposals = np.concatenate([request.proposals for request in requests])
         """The number of each descent's proposal."""
-        self._streams = [(UniformNumbers(request.seed), request.numbers) for request in requests]
+        self._numbers = JoinedNumbers((request.seed, request.numbers) for request in requests)
         self._uniform: dict[int, FloatArray] = {}
         self._width = len(forest.paths.columns)
         made = [request.random_paths(tree) for request, tree in zip(requests, forest.trees, strict=True)]
@@ -210,7 +210,7 @@ class Draws:
         """Return the row of ``children`` that each descent chooses, −1 if it ends."""
         depth = nodes.paths.shape[1]
         if depth not in self._uniform:
-            self._uniform[depth] = np.concatenate([random.at(depth, numbers) for random, numbers in self._streams])
+            self._uniform[depth] = self._numbers.at(depth)
         first = np.searchsorted(children.parents, np.arange(len(nodes) + 1))
         chosen = np.full(len(who), -1, dtype=np.int64)
         open_, proposal = first[at + 1] > first[at], self.proposals[who]

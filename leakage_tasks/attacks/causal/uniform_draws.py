@@ -21,7 +21,7 @@ from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
 from leakage_tasks.attacks.causal.path_counts import PathCounts
 from leakage_tasks.attacks.causal.random_descents import distinct_rows
 from leakage_tasks.attacks.causal.search_tree import SearchTree
-from leakage_tasks.attacks.streams import UniformNumbers
+from leakage_tasks.attacks.streams import JoinedNumbers
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 GROUP = 2
@@ -110,12 +110,12 @@ class GroupDraws:
         return np.repeat(np.arange(len(self.requests)), np.diff(self.ends))
 
     @cached_property
-    def _streams(self) -> list[tuple[UniformNumbers, range]]:
-        return [(UniformNumbers(request.seed), range(request.number)) for request in self.requests]
+    def _numbers(self) -> JoinedNumbers:
+        return JoinedNumbers((request.seed, range(request.number)) for request in self.requests)
 
     def uniform(self, depth: int) -> FloatArray:
         """Return the random number of each group at a depth, ``[groups]``; that of depth -1 decides on steering."""
-        return np.concatenate([random.at(depth, groups) for random, groups in self._streams])
+        return self._numbers.at(depth)
 
     def parts(self, visit: GroupVisit) -> Iterator[tuple[int, GroupVisit]]:
         """Yield the part of a visit in each :data:`TOGETHER` trees, numbered from 0 within them, with their index."""

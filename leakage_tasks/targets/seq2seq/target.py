@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.canary import Canary, source_space_of
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
@@ -24,7 +24,6 @@ from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.noise import Noise
 from leakage_tasks.targets.pass_rows import rows_at_once
 from leakage_tasks.targets.rounding import SENTENCES, measure, text_rows
-from leakage_tasks.targets.seq2seq.canary_source import source_space
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence
@@ -43,7 +42,7 @@ def source_by_text(canary: Canary) -> Source:
     If the source also contains the secret, the text is parsed to find its filling; the function raises TargetError for
     a text with several possible fillings. Also raises TargetError for a canary without a source sentence.
     """
-    source = source_space(canary)
+    source = source_space_of(canary)
     if not source.slots:
         fixed = source.fill(())
         return lambda text: fixed
