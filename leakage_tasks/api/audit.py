@@ -17,6 +17,7 @@ from leakage_tasks.api.reports import findings_by_task, findings_frame
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.former_names import current_metric, headline_among
 from leakage_tasks.core.option import near
+from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION
 from leakage_tasks.report.board.board import Board, Entry, make_board
 from leakage_tasks.report.board.formats import as_text
 from leakage_tasks.report.load.figures import Figure
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from leakage_tasks.attacks.finding import Finding
     from leakage_tasks.canaries.canary import Canary
 
-CANARY_TASKS = ("canary_extraction", "canary_exposure")
+CANARY_TASKS = (EXTRACTION, EXPOSURE)
 _ADAPTERS = {
     "ForMaskedLM": ("adapters.masked_lm", "MaskedLM"),
     "ForSequenceClassification": ("adapters.classifier_scorer", "ClassifierScorerLM"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.api.audit import audit
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.signal_cleanup import temporary_folder
+from leakage_tasks.core.task_names import SUFFIXES
 
 if TYPE_CHECKING:
     from leakage_tasks.api.audit import Audit
@@ -39,11 +40,11 @@ def extract_suffixes(model: Any, tokenizer: Any, pairs: str | Path | Sequence[Pa
         2
     """
     if isinstance(pairs, str | Path):
-        return audit(model, tokenizer, tasks=["suffix_extraction"], data=str(pairs), **options)
+        return audit(model, tokenizer, tasks=[SUFFIXES], data=str(pairs), **options)
     with temporary_folder() as folder:
         _write(pairs, folder / "pairs.jsonl")
         task_options = {"split": "all", **options, "data": str(folder / "pairs.jsonl")}
-        return audit(model, tokenizer, tasks=["suffix_extraction"], **task_options)
+        return audit(model, tokenizer, tasks=[SUFFIXES], **task_options)
 
 
 def _write(pairs: Sequence[Pair | str], path: Path) -> None:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.api.audit import audit
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.signal_cleanup import temporary_folder
+from leakage_tasks.core.task_names import TEXTS as TASK
 
 if TYPE_CHECKING:
     from leakage_tasks.api.audit import Audit
-
-TASK = "untargeted_extraction"
 
 
 def search_texts(

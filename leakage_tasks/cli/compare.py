@@ -66,8 +66,8 @@ def compare_command(
 
 def _slopes(comparisons: Sequence[Comparison]) -> Figure:
     """Draw one line for each canary whose exposure is known in all runs."""
+    from leakage_tasks.core.task_names import EXPOSURE
     from leakage_tasks.report.compare.changes import copies_in
-    from leakage_tasks.report.load.findings import EXPOSURE
     from leakage_tasks.report.plots.exposure import draw_slopes
 
     bits: dict[str, list[float]] = {}
@@ -88,7 +88,7 @@ def _slopes(comparisons: Sequence[Comparison]) -> Figure:
 
 def _picture(comparisons: Sequence[Comparison]) -> str | None:
     """Return the address of the page's plot, or None if a comparison has no exposures."""
-    from leakage_tasks.report.load.findings import EXPOSURE
+    from leakage_tasks.core.task_names import EXPOSURE
     from leakage_tasks.report.plots.style import data_uri
 
     if not all(comparison.documents.get(EXPOSURE) for comparison in comparisons):

@@ -23,6 +23,7 @@ from leakage_tasks.cli.help import START
 from leakage_tasks.cli.registry import GROUP, register_command, registries
 from leakage_tasks.core.registry import DISTRIBUTION, entries_of, package_of
 from leakage_tasks.core.signal_cleanup import temporary_folder
+from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION
 
 SHOWN = ("lm-eval", "torch", "transformers", "peft", "accelerate", "datasets")
 MOST_NAMED = 5
@@ -171,8 +172,8 @@ def end_to_end() -> Iterator[DoctorLine]:
     """Audit a tiny random model with one planted canary and one control through the harness."""
     with temporary_folder() as folder, _hidden_output():
         results = _audit(folder)
-    exposure = results["canary_exposure"]["exposure_x1,none"]
-    extracted = results["canary_extraction"]["extracted_x1,none"]
+    exposure = results[EXPOSURE]["exposure_x1,none"]
+    extracted = results[EXTRACTION]["extracted_x1,none"]
     most = math.log2(FILLINGS)
     if not 0 <= exposure <= most:
         yield DoctorLine(
@@ -242,7 +243,7 @@ def _audit(folder: Path) -> dict[str, dict[str, float]]:
     # Another check covers discovery of our tasks by the harness.
     outcome = evaluate(
         "hf",
-        ["canary_exposure", "canary_extraction"],
+        [EXPOSURE, EXTRACTION],
         {"canaries": str(manifest)},
         model_args={"pretrained": str(folder / "model"), "dtype": "float32"},
         device="cpu",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from leakage_tasks.attacks.contamination.finding import ContaminationFinding, contamination_finding_from_json
+from leakage_tasks.core import task_names
 from leakage_tasks.metrics.contamination_order import Row, order_rows
 from leakage_tasks.metrics.contamination_twins import twin_rows
 from leakage_tasks.metrics.scoring import Scoring, TaskSettings, Values, register_scoring
@@ -36,7 +37,7 @@ def _values(finding: ContaminationFinding, column: str, task_settings: TaskSetti
 
 CONTAMINATION_TEST = register_scoring(
     Scoring(
-        "contamination_test",
+        task_names.CONTAMINATION,
         _rows,
         _values,
         partial(list, NULLS),

@@ -12,6 +12,7 @@ from typing import Any
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding, membership_finding_from_json
 from leakage_tasks.attacks.membership.registry import MembershipAttack, in_order
+from leakage_tasks.core import task_names
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.membership_guard import with_guard
 from leakage_tasks.metrics.membership_share import share_rows
@@ -137,7 +138,7 @@ def _values(finding: MembershipFinding, column: str, task_settings: TaskSettings
 
 MEMBERSHIP = register_scoring(
     Scoring(
-        "membership",
+        task_names.MEMBERSHIP,
         lambda task_settings, copies: membership_metrics(),
         _values,
         lambda: NULLS,

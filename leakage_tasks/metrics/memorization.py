@@ -15,6 +15,7 @@ from typing import get_args
 from leakage_tasks.attacks.suffix.confidences import FREQUENCY
 from leakage_tasks.attacks.suffix.finding import HEADLINE, SelectedView, Selection, suffix_finding_from_json
 from leakage_tasks.canaries.kinds.detector import Severity
+from leakage_tasks.core import task_names
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.clustered import SHARE, Row, by_document, clustered, document_count, mean_between
 from leakage_tasks.metrics.costs import cost_rows
@@ -182,7 +183,7 @@ def _values(answer: str, column: str, task_settings: TaskSettings, copies: Copie
 
 MEMORIZATION = register_scoring(
     Scoring(
-        "memorization",
+        task_names.WINDOWS,
         lambda task_settings, copies: [*_rows_for(task_settings), LEFT_OUT],
         _values,
         lambda: NULLS,

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
+from leakage_tasks.core import task_names
 from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.metrics import exposure, extraction
@@ -216,5 +217,5 @@ def _copies(finding: Finding) -> Grouped:
     return finding.planted, finding.kind, finding.tier, finding.family
 
 
-CANARY_EXPOSURE = canary_scoring("canary_exposure", "exposure", exposure.metrics)
-CANARY_EXTRACTION = canary_scoring("canary_extraction", "extraction", extraction.metrics)
+CANARY_EXPOSURE = canary_scoring(task_names.EXPOSURE, "exposure", exposure.metrics)
+CANARY_EXTRACTION = canary_scoring(task_names.EXTRACTION, "extraction", extraction.metrics)

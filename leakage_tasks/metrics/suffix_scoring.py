@@ -11,6 +11,7 @@ from leakage_tasks.attacks.suffix.confidences import CONFIDENCES
 from leakage_tasks.attacks.suffix.finding import SelectedView, Selection, SuffixFinding
 from leakage_tasks.attacks.suffix.request import DEFAULT_CONFIDENCE
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
+from leakage_tasks.core import task_names
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.scoring import OF_GOAL, Scoring, TaskSettings, Values, register_scoring
@@ -77,7 +78,7 @@ def _unscored(task_settings: TaskSettings) -> Mapping[str, str]:
 
 SUFFIX_EXTRACTION = register_scoring(
     Scoring(
-        "suffix_extraction",
+        task_names.SUFFIXES,
         lambda task_settings, copies: [*_rows_for(task_settings), LEFT_OUT],
         _suffix_values,
         lambda: NULLS,

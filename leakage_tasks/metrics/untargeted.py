@@ -21,6 +21,7 @@ from leakage_tasks.attacks.untargeted.request import (
     UNTARGETED,
     UntargetedRequest,
 )
+from leakage_tasks.core import task_names
 from leakage_tasks.core.option import options_of
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import MetricSpec, names_with_ends, too_few
@@ -137,7 +138,7 @@ def _untargeted_values(finding: UntargetedFinding, column: str, task_settings: T
 
 UNTARGETED_EXTRACTION = register_scoring(
     Scoring(
-        "untargeted_extraction",
+        task_names.TEXTS,
         untargeted_rows,
         _untargeted_values,
         lambda: NULLS,

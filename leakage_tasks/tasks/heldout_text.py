@@ -11,10 +11,10 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import read_text
 from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.core.option import Option, by_name
+from leakage_tasks.core.task_names import HELDOUT as TASK
 from leakage_tasks.harness.given import full_metadata
 from leakage_tasks.tasks.options import TASKS, typed_options
 
-TASK = "heldout_bits_per_byte"
 CHARACTERS = 2000
 _TEXT = Option("text", str, None, "the text to be scored: .txt, or .jsonl with a field 'text'", required=True)
 HELDOUT_OPTIONS = by_name([_TEXT])

@@ -15,6 +15,7 @@ from typing import Any
 
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.option import Option, by_name
+from leakage_tasks.core.task_names import LABELS as TASK
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.metrics.aggregates import count, mean
@@ -23,7 +24,6 @@ from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.dispatch import uncached
 from leakage_tasks.tasks.options import TASKS, typed_options
 
-TASK = "label_accuracy"
 LABEL_OPTIONS = by_name(
     [
         Option("data", str, None, "the labelled text", required=True),

@@ -16,6 +16,7 @@ from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.option import declared, near, nearest, options_of
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.core.sizes import read_size
+from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION
 from leakage_tasks.data.chat import Role
 from leakage_tasks.harness.given import as_typed, names_of_model
 
@@ -110,7 +111,7 @@ class Options(SearchOptions):
 
 
 CANARY_OPTIONS = options_of(Options)
-for _name in ("canary_exposure", "canary_extraction"):
+for _name in (EXPOSURE, EXTRACTION):
     TASKS.register(_name, CANARY_OPTIONS, Options)
 
 

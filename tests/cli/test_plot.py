@@ -14,10 +14,11 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks.attacks.suffix.finding import Likeness, SuffixFinding, SuffixView
 from leakage_tasks.cli.plot import plot_app
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.report.load.training_log import EpochExposure
-from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS, recall_of
 from leakage_tasks.report.plots.findings import prefixes_of as prefixes_of_runs
+from leakage_tasks.report.plots.findings import recall_of
 from leakage_tasks.report.plots.recall import draw_recall
 from leakage_tasks.stats import skew_normal
 from leakage_tasks.stats.intervals import clopper_pearson

@@ -9,6 +9,7 @@ from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.nouns import p_text
+from leakage_tasks.core.task_names import EXPOSURE
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.report.compare.documents import (
     ALL_TEXTS,
@@ -22,7 +23,7 @@ from leakage_tasks.report.compare.documents import (
     documents_of_both,
 )
 from leakage_tasks.report.load.comparability import check_scored, differences, measured
-from leakage_tasks.report.load.findings import EXPOSURE, read_details
+from leakage_tasks.report.load.findings import read_details
 from leakage_tasks.report.load.format import NEVER, NOTHING, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.texts import UNTARGETED_PROMPTS

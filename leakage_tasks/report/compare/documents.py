@@ -13,17 +13,17 @@ from leakage_tasks.attacks.contamination.finding import OrderFinding, contaminat
 from leakage_tasks.attacks.finding import CONTEXT, EXTRAPOLATED
 from leakage_tasks.attacks.membership.finding import membership_finding_from_json
 from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.task_names import CONTAMINATION, EXPOSURE, EXTRACTION, MEMBERSHIP, SUFFIXES, TEXTS, WINDOWS
 from leakage_tasks.metrics.suffix_values import recalled
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.report.load.findings import CONTROL, EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS, CanaryDetail, Details
+from leakage_tasks.report.load.findings import CONTROL, CanaryDetail, Details
 from leakage_tasks.report.load.format import NEVER
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.sample_lines import read_answers
-from leakage_tasks.report.load.texts import TEXTS, read_texts
+from leakage_tasks.report.load.texts import read_texts
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.stats.exchangeable import gains
 
-MEMBERSHIP, CONTAMINATION = "membership", "contamination_test"
 IN_ALL, ALL_TEXTS, PAIRS, DOCUMENTS, SHARDS, MEMBERS = (
     *("planted, all", "texts, all", "pairs", "documents"),
     *("shards", "members"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.records import WrongField
+from leakage_tasks.core.task_names import SUFFIXES, TEXTS, WINDOWS
 from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.report.board.board import Board, Column, Entry, make_board
 from leakage_tasks.report.card.card import read_measured_run
@@ -34,10 +35,10 @@ from leakage_tasks.report.evidence.record import (
 )
 from leakage_tasks.report.load.documents import read_documents
 from leakage_tasks.report.load.figures import counted_words, headline_of
-from leakage_tasks.report.load.findings import SUFFIXES, WINDOWS, read_details
+from leakage_tasks.report.load.findings import read_details
 from leakage_tasks.report.load.results import Run
 from leakage_tasks.report.load.samples import audit_of
-from leakage_tasks.report.load.texts import TEXTS, read_texts
+from leakage_tasks.report.load.texts import read_texts
 from leakage_tasks.report.load.validate import all_printable
 from leakage_tasks.report.page.documents import describe_documents
 from leakage_tasks.report.page.runs import spread_of

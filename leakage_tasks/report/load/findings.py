@@ -20,14 +20,11 @@ from leakage_tasks.attacks.suffix.finding import (
     SuffixFinding,
     suffix_finding_from_json,
 )
+from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS
 from leakage_tasks.metrics.extraction import within_ten
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.sample_lines import NoAnswers, read_answers
 
-EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
-"""Tasks whose samples are read."""
-WINDOWS = "memorization"
-"""The task whose samples are windows of documents."""
 CONTROL = "control"
 """First word of the name of a control document."""
 ELSEWHERE = "give the file as lm_eval wrote it, or move it to another folder for a report without it"

@@ -11,12 +11,13 @@ from pathlib import Path
 from leakage_tasks.core.command_words import masked
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION, SUFFIXES
 from leakage_tasks.report.load.results_file import read_run
 from leakage_tasks.report.load.run import STAMP, Run, TaskResult
 from leakage_tasks.report.load.validate import printable
 
 __all__ = ["Run", "TaskResult", "files_read", "read_runs", "results_files"]
-OURS = ("canary_exposure", "canary_extraction", "suffix_extraction")
+OURS = (EXPOSURE, EXTRACTION, SUFFIXES)
 """Tasks of this package; their results contain a declaration."""
 
 

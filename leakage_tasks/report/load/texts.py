@@ -8,10 +8,10 @@ from typing import Any
 
 from leakage_tasks.attacks.untargeted.finding import Hits, UntargetedFinding, untargeted_finding_from_json
 from leakage_tasks.attacks.untargeted.request import PREFIX, SHORT, UNTARGETED, TextId
+from leakage_tasks.core.task_names import TEXTS
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.sample_lines import read_answers, task_settings_of
 
-TEXTS = "untargeted_extraction"
 """The task whose samples are read."""
 UNTARGETED_PROMPTS = "untargeted prompts"
 """Name of the group of texts after prompts that need no text of the corpus."""

@@ -10,9 +10,9 @@ from leakage_tasks.attacks import Finding
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding
 from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS
 from leakage_tasks.metrics.suffix_values import guessed
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS
 from leakage_tasks.report.load.results import read_runs, results_files
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.samples import Samples, read_samples

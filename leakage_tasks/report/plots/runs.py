@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.task_names import TEXTS
 from leakage_tasks.report.load.results import read_runs
-from leakage_tasks.report.load.texts import TEXTS, TextDetail, read_texts
+from leakage_tasks.report.load.texts import TextDetail, read_texts
 from leakage_tasks.report.plots import style
 from leakage_tasks.stats.intervals import clopper_pearson
 

@@ -16,6 +16,7 @@ from leakage_tasks.attacks.contamination.finding import (
 from leakage_tasks.canaries.chat import Chat, chat_in
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.progress import progress
+from leakage_tasks.core.task_names import CONTAMINATION as TASK
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
@@ -25,7 +26,7 @@ from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.contamination.items import ItemTexts, remembered
-from leakage_tasks.tasks.contamination.options import TASK, ContaminationOptions, contamination_options
+from leakage_tasks.tasks.contamination.options import ContaminationOptions, contamination_options
 from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.resume import Findings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of

@@ -11,11 +11,10 @@ from leakage_tasks.attacks.contamination.request import CONTINUATION, MOST_ITEMS
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
+from leakage_tasks.core.task_names import CONTAMINATION as TASK
 from leakage_tasks.harness.benchmark import load_benchmark
 from leakage_tasks.tasks.contamination.items import Items, read_items
 from leakage_tasks.tasks.options import TASKS, RunOptions, declared_values, picked, typed_options
-
-TASK = "contamination_test"
 
 
 @dataclass(frozen=True)

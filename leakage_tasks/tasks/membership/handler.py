@@ -13,6 +13,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.progress import progress
+from leakage_tasks.core.task_names import MEMBERSHIP as TASK
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
@@ -21,7 +22,7 @@ from leakage_tasks.targets.harness.fingerprint import files_fingerprint
 from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.tasks.base_task import Document, fingerprint
 from leakage_tasks.tasks.dispatch import Answer
-from leakage_tasks.tasks.membership.options import TASK, MembershipOptions, membership_options
+from leakage_tasks.tasks.membership.options import MembershipOptions, membership_options
 from leakage_tasks.tasks.membership.readers import Prepared, prepare
 from leakage_tasks.tasks.membership.texts import TestedTexts
 from leakage_tasks.tasks.resume import Findings, Resume

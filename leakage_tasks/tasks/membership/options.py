@@ -9,12 +9,12 @@ from typing import Any
 from leakage_tasks.attacks.membership.request import REQUEST_OPTIONS, MembershipRequest
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
+from leakage_tasks.core.task_names import MEMBERSHIP as TASK
 from leakage_tasks.pairs.documents import DocumentSource
 from leakage_tasks.pairs.source import PAIR_OPTIONS
 from leakage_tasks.tasks.membership.texts import TestedTexts, TextSource, read_tested
 from leakage_tasks.tasks.options import TASKS, SearchOptions, declared_values, own_options, picked, typed_options
 
-TASK = "membership"
 SPLIT = options_of(DocumentSource)["split"]
 _READING = ("members", "nonmembers", "suspected", "canaries", "documents", "cluster", "text_column", "split")
 

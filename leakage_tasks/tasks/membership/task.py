@@ -15,6 +15,7 @@ from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.membership.registry import MEMBERSHIP_ATTACKS
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.task_names import MEMBERSHIP as TASK
 from leakage_tasks.metrics.membership import MEMBERSHIP
 from leakage_tasks.metrics.membership_values import chosen_attack
 from leakage_tasks.metrics.metric import Metric
@@ -22,7 +23,6 @@ from leakage_tasks.tasks.base_task import Document
 from leakage_tasks.tasks.membership.handler import answering
 from leakage_tasks.tasks.membership.options import (
     MEMBERSHIP_OPTIONS,
-    TASK,
     MembershipOptions,
     read_membership_options,
 )

@@ -11,6 +11,7 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
+from leakage_tasks.core.task_names import WINDOWS as TASK
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.documents import GRAM, DocumentSource, SampledWindows, read_windows, shared_document
 from leakage_tasks.pairs.source import Source
@@ -19,7 +20,6 @@ from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.tasks.options import TASKS, SearchOptions, declared_values, options_with_data, picked
 from leakage_tasks.tasks.suffix.options import GUESSES, SUFFIX_OPTIONS, SuffixOptions
 
-TASK = "memorization"
 LENGTH = 50
 """Default number of tokens of a prefix, of a suffix, and of an n-gram."""
 CHECKED = 8

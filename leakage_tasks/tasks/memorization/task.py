@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.task_names import WINDOWS as TASK
 from leakage_tasks.metrics.memorization import MEMORIZATION
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.pairs import Pair
@@ -18,7 +19,6 @@ from leakage_tasks.tasks.base_task import Document
 from leakage_tasks.tasks.memorization.options import (
     LENGTH,
     MEMORIZATION_OPTIONS,
-    TASK,
     MemorizationOptions,
     memorization_options,
     read_memorization_options,

@@ -13,6 +13,7 @@ from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
+from leakage_tasks.core.task_names import SUFFIXES as TASK
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.pair import ALL, EmptySplit
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
@@ -20,7 +21,6 @@ from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
 from leakage_tasks.tasks.options import TASKS, SearchOptions, declared_values, options_with_data, picked
 
-TASK = "suffix_extraction"
 VALIDATION = 500
 """Maximum number of pairs of the validation split on which ``confidence=trained`` is fitted."""
 GUESSES = 10

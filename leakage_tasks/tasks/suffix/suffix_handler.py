@@ -16,6 +16,7 @@ from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.progress import progress
+from leakage_tasks.core.task_names import SUFFIXES as TASK
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
@@ -37,7 +38,7 @@ from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.resume import Findings, NoFindings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
-from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
+from leakage_tasks.tasks.suffix.options import SuffixOptions, suffix_options
 from leakage_tasks.tasks.suffix.references import comparing_model, has_soft_prompt, untuned_model
 from leakage_tasks.tasks.used_tokens import TEMPLATE
 

@@ -19,6 +19,7 @@ from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.core.option import Options
+from leakage_tasks.core.task_names import SUFFIXES as TASK
 from leakage_tasks.harness.api import LM
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
@@ -29,7 +30,7 @@ from leakage_tasks.pairs.submission import SuffixGuess, write_submission
 from leakage_tasks.tasks.base_task import Document
 from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.sharing import Sharing
-from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS, TASK, SuffixOptions, check_sweeps, read_suffix_options
+from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS, SuffixOptions, check_sweeps, read_suffix_options
 from leakage_tasks.tasks.suffix.suffix_handler import answering
 from leakage_tasks.tasks.text_task import TextTask
 

@@ -13,6 +13,7 @@ from leakage_tasks.attacks.untargeted.request import TextId
 from leakage_tasks.canaries.chat import Chat, chat_in
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.progress import progress
+from leakage_tasks.core.task_names import TEXTS as TASK
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
@@ -23,7 +24,7 @@ from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.resume import Findings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
-from leakage_tasks.tasks.untargeted.options import TASK, UntargetedOptions, untargeted_options
+from leakage_tasks.tasks.untargeted.options import UntargetedOptions, untargeted_options
 from leakage_tasks.tasks.untargeted.writers import writer_of
 
 Corpora = tuple[CorpusIndex, CorpusIndex | None]

@@ -16,6 +16,7 @@ from leakage_tasks.attacks.untargeted.request import (
 )
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
+from leakage_tasks.core.task_names import TEXTS as TASK
 from leakage_tasks.pairs.index.corpus import IndexSource
 from leakage_tasks.pairs.index.store import CorpusIndex
 from leakage_tasks.pairs.source import PAIR_OPTIONS
@@ -24,7 +25,6 @@ from leakage_tasks.tasks.options import TASKS, SearchOptions, declared_values, o
 from leakage_tasks.tasks.untargeted.corpora import check_controls, read_corpus
 from leakage_tasks.tasks.untargeted.prompts import PromptTexts, read_prompts
 
-TASK = "untargeted_extraction"
 _DRAWING = ("temperature", "top_p", "top_k")
 
 

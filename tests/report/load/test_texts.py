@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.task_names import TEXTS
 from leakage_tasks.report.load.results import read_one_run
-from leakage_tasks.report.load.texts import TEXTS, TextDetail, read_texts
+from leakage_tasks.report.load.texts import TextDetail, read_texts
 from tests.report.logged import log, text
 from tests.report.made import STAMP
 

@@ -9,16 +9,9 @@ import pytest
 
 from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION, SUFFIXES
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.report.plots.findings import (
-    EXPOSURE,
-    EXTRACTION,
-    SUFFIXES,
-    costs_of,
-    epochs_of,
-    recall_of,
-    repetitions_of,
-)
+from leakage_tasks.report.plots.findings import costs_of, epochs_of, recall_of, repetitions_of
 from leakage_tasks.report.plots.repetitions import ABSENT, CONTEXT_ONLY
 from tests.report.logged import SIZE, choice, finding, log, suffix
 

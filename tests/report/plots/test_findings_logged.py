@@ -8,7 +8,8 @@ import pytest
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.null_results import null_result
-from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, read_logged
+from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION, SUFFIXES
+from leakage_tasks.report.plots.findings import read_logged
 from tests.report.logged import choice, finding, log, suffix
 from tests.report.made import STAMP, results, write
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.report.load.texts import TEXTS, TextDetail
+from leakage_tasks.core.task_names import TEXTS
+from leakage_tasks.report.load.texts import TextDetail
 from leakage_tasks.report.plots.runs import draw_runs, run_curves, runs_of
 from leakage_tasks.stats.intervals import clopper_pearson
 from tests.conftest import Leakage, Refused

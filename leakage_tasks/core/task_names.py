@@ -1,0 +1,11 @@
+"""Names of this package's tasks, as ``lm_eval --tasks`` and results files spell them."""
+
+EXPOSURE = "canary_exposure"
+EXTRACTION = "canary_extraction"
+SUFFIXES = "suffix_extraction"
+WINDOWS = "memorization"
+TEXTS = "untargeted_extraction"
+CONTAMINATION = "contamination_test"
+MEMBERSHIP = "membership"
+LABELS = "label_accuracy"
+HELDOUT = "heldout_bits_per_byte"
