@@ -52,8 +52,10 @@ def fingerprint(device: str) -> str:
 
 
 def outcome_of(cell: Cell, folder: Path, made_by: str, device: str) -> Outcome:
-    """Return a cell's outcome, stored in ``folder`` if the code is unchanged, else computed and stored there."""
-    path = folder / f"{cell.name}.json"
+    """Return a cell's outcome, stored in ``folder`` for each device if the code is unchanged, else computed and stored
+    there."""
+    path = folder / device.replace(":", "-") / f"{cell.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_file():
         stored = json.loads(path.read_text(encoding="utf-8"))
         if stored.pop("made_by") == made_by:
@@ -82,7 +84,6 @@ def main() -> None:
         from tests.second_device import use_second_device
 
         use_second_device()
-    arguments.output.mkdir(parents=True, exist_ok=True)
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     logging.getLogger("transformers").setLevel(logging.ERROR)
     made_by, outcomes, started = fingerprint(arguments.device), [], time.perf_counter()
