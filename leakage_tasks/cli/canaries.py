@@ -166,7 +166,9 @@ def canaries_command(
     ] = None,
     context: Annotated[
         int | None,
-        in_panel(FROM_TEXT, "Number of characters before a secret that its template begins with (default: 40)."),
+        in_panel(
+            FROM_TEXT, "Number of characters before a secret that its template begins with, up to 399 (default: 40)."
+        ),
     ] = None,
     reveal: Annotated[bool, in_panel(FROM_TEXT, "Print the secrets that were found.", "--reveal")] = False,
     label: Annotated[

@@ -17,7 +17,15 @@ from leakage_tasks.canaries import Canary, read_manifest, verify
 from leakage_tasks.canaries.detect import DETECTORS, GROUPS, LONGEST, find_secrets
 from leakage_tasks.canaries.generate import nonce_of
 from leakage_tasks.canaries.kinds.names import NAMES
-from leakage_tasks.canaries.natural import Passage, _running, corpus_passages, holding_secrets, natural_canaries
+from leakage_tasks.canaries.natural import (
+    CONTEXT,
+    MOST_CONTEXT,
+    Passage,
+    _running,
+    corpus_passages,
+    holding_secrets,
+    natural_canaries,
+)
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.data.lines import BLOCK
 from leakage_tasks.research.victims.mails import invented_mails
@@ -89,6 +97,13 @@ def test_one_secret_is_one_canary_whatever_its_form() -> None:
     assert (first.repetitions, second.repetitions) == (3, 1)
     assert first.template == "b {digits:4}-{digits:4}-{digits:4}-{digits:4}"
     assert second.id == "natural-0002-ccn"
+
+
+def test_the_longest_context_is_documented(leakage: Leakage) -> None:
+    _, out, _ = leakage("canaries", "--help")
+    assert f"that its template begins with, up to {MOST_CONTEXT} (default: {CONTEXT})" in " ".join(out.split())
+    page = (Path(__file__).parents[2] / "docs" / "natural_secrets.md").read_text(encoding="utf-8")
+    assert f"`--context` characters ({CONTEXT}; at most {MOST_CONTEXT})" in page
 
 
 def test_among_equal_contexts_the_first_counts() -> None:
