@@ -148,6 +148,8 @@ def _fresh(tokenizer: PreTrainedTokenizerFast, recipe: TranslationRecipe, seed: 
         # The usual 0.02 is for wide models. In a narrow model, positions would dominate words.
         init_std=recipe.hidden**-0.5,
         scale_embedding=True,
+        # The default of Marian is outside a small vocabulary.
+        pad_token_id=tokenizer.pad_token_id,
         forced_eos_token_id=None,
         decoder_start_token_id=tokenizer.pad_token_id,
     )

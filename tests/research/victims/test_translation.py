@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, configuration_utils
 
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import OptionError
@@ -76,6 +76,13 @@ def test_a_callback_that_draws_random_numbers_changes_nothing() -> None:
             for on_epoch in (lambda *given: torch.rand(1), None)
         )
     assert all(torch.equal(drawing[name], plain[name]) for name in plain)
+
+
+def test_its_configuration_warns_of_no_token_outside_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(configuration_utils.logger, "warning_once", lambda message, *more: warnings.append(message))
+    train_translator(PAIRS, TranslationRecipe(layers=1, hidden=16, heads=2, positions=16, epochs=1))
+    assert warnings == []
 
 
 def test_the_usual_recipe_has_half_a_million_to_a_million_parameters() -> None:
