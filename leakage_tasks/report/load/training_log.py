@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from leakage_tasks.attacks.coarse import NATURAL
-from leakage_tasks.attacks.finding import TrainingExposure, tier_of
+from leakage_tasks.attacks.finding import CONTEXT, TrainingExposure, tier_of
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.core.records import Between, WrongField, mapping, reader_of
 from leakage_tasks.report.load.validate import is_finite, load_json
@@ -27,6 +27,8 @@ MEAN, MOST, CONTROLS = (f"leakage/exposure_{name}" for name in ("mean", "max", "
 BOUND, KNOWN = "leakage/exposure_bound", "leakage/share_with_interval"
 NATURAL_MEAN, NATURAL_CONTROLS = "leakage/exposure_natural", "leakage/exposure_natural_controls"
 SECONDS, SKIPPED = "leakage/seconds", "leakage/skipped"
+_NOT_LEARNT: dict[int | None, str] = {CONTEXT: "leakage/exposure_context", None: "leakage/exposure_absent"}
+"""Keys of canaries that training read only as context or never, by tier; canaries in the loss have their copies."""
 _TIMES = "leakage/exposure_x"
 _AT_LEAST = "_at_least"
 """Ending of the key for the share of a tier's canaries whose exposure is a lower bound."""
@@ -35,37 +37,40 @@ _AT_LEAST = "_at_least"
 def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
     """Summarize findings at one point of a run as an entry of its log.
 
-    All values are in bits, except ``share_with_interval`` and ``…_at_least``. The lowest number of copies comes first;
-    ``exposure_mean`` covers all planted canaries, natural secrets have means of their own. ``exposure_bound`` is the
-    largest log2|R|, ``share_with_interval`` the share of planted canaries whose exposure is more than a lower bound. A
-    tier with lower bounds also has ``exposure_x…_at_least``, their share.
+    All values are in bits, except ``share_with_interval`` and ``…_at_least``. The lowest number of copies comes first,
+    then canaries that training did not learn from; ``exposure_mean`` covers all planted canaries, natural secrets have
+    means of their own. ``exposure_bound`` is the largest log2|R|, ``share_with_interval`` the share of planted canaries
+    whose exposure is more than a lower bound. A tier with lower bounds also has ``exposure_x…_at_least``, their share.
     """
-    by_times: dict[int, list[float]] = {}
-    bounds: Counter[int] = Counter()
+    by_tier: dict[int | None, list[float]] = {}
+    bounds: Counter[int | None] = Counter()
     natural: dict[bool, list[float]] = {True: [], False: []}
+    never: list[float] = []
     for finding in findings:
         assert finding.exposure is not None, "findings of the exposure attack have a rank"
-        times = finding.copies if finding.planted else 0
-        group = natural[finding.planted] if finding.kind == NATURAL else by_times.setdefault(times, [])
-        group.append(finding.exposure)
-        if finding.kind != NATURAL:
-            bounds[times] += finding.method == "lower_bound"
-    never = by_times.pop(0, [])
-    planted = [bits for group in by_times.values() for bits in group]
+        if finding.kind == NATURAL:
+            natural[finding.planted].append(finding.exposure)
+        elif not finding.planted:
+            never.append(finding.exposure)
+        else:
+            by_tier.setdefault(finding.tier, []).append(finding.exposure)
+            bounds[finding.tier] += finding.method == "lower_bound"
+    planted = [bits for group in by_tier.values() for bits in group]
     known = [finding.method != "lower_bound" for finding in findings if finding.planted]
     means = {MEAN: planted, CONTROLS: never, NATURAL_MEAN: natural[True], NATURAL_CONTROLS: natural[False]}
+    tiers = sorted(by_tier, key=lambda tier: (tier in _NOT_LEARNT, tier or 0))
     return {
-        **{f"{_TIMES}{times}": fmean(bits) for times, bits in sorted(by_times.items())},
-        **{
-            f"{_TIMES}{times}{_AT_LEAST}": bounds[times] / len(by_times[times])
-            for times in sorted(by_times)
-            if bounds[times]
-        },
+        **{_key(tier): fmean(by_tier[tier]) for tier in tiers},
+        **{f"{_key(tier)}{_AT_LEAST}": bounds[tier] / len(by_tier[tier]) for tier in tiers if bounds[tier]},
         **{name: fmean(bits) for name, bits in means.items() if bits},
         **({MOST: max(planted)} if planted else {}),
         BOUND: max(finding.log2_size for finding in findings),
         KNOWN: fmean(known),
     }
+
+
+def _key(tier: int | None) -> str:
+    return _NOT_LEARNT.get(tier, f"{_TIMES}{tier}")
 
 
 @dataclass(frozen=True)
@@ -99,8 +104,9 @@ class TrainingCurves:
     """Losses on the training data by epoch or step."""
     validation: Sequence[Point]
     """Losses on the validation data by epoch or step."""
-    planted: Mapping[int, Sequence[Point]]
-    """Mean exposure in bits, by number of copies."""
+    planted: Mapping[int | None, Sequence[Point]]
+    """Mean exposure in bits, by tier: the number of copies, or a canary's training exposure, as in
+    :attr:`.Finding.tier`."""
     controls: Sequence[Point]
     """Mean exposure of the controls."""
     log2_size: float
@@ -109,8 +115,8 @@ class TrainingCurves:
     """The unit of the horizontal axis."""
     loss_unit: str = "nats per token"
     """The unit of the losses in words."""
-    bounds: Mapping[int, Sequence[float]] = field(default_factory=dict)
-    """Epochs or steps at which the mean exposure is a lower bound, by number of copies."""
+    bounds: Mapping[int | None, Sequence[float]] = field(default_factory=dict)
+    """Epochs or steps at which the mean exposure is a lower bound, by tier."""
 
 
 def read_curves(source: str | Path, over: Over = "epoch") -> TrainingCurves:
@@ -154,14 +160,15 @@ def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") ->
     """Return the curves of a trainer's ``log_history``, or None if it contains no exposure."""
     entries = list(history)
     bounds = [bits for _, bits in _points(entries, BOUND, over)]
-    times = {int(match[1]) for entry in entries for key in entry if (match := re.fullmatch(f"{_TIMES}(\\d+)", key))}
-    planted = {time: _points(entries, f"{_TIMES}{time}", over) for time in sorted(times)}
-    if not bounds or not any(planted.values()):
+    copies = {int(match[1]) for entry in entries for key in entry if (match := re.fullmatch(f"{_TIMES}(\\d+)", key))}
+    of_tier = {tier: _points(entries, _key(tier), over) for tier in (*sorted(copies), *_NOT_LEARNT)}
+    planted = {tier: points for tier, points in of_tier.items() if points}
+    if not bounds or not planted:
         return None
     training, validation, controls = (_points(entries, key, over) for key in ("loss", "eval_loss", CONTROLS))
     at_least = {
-        times: [position for position, share in _points(entries, f"{_TIMES}{times}{_AT_LEAST}", over) if share]
-        for times in planted
+        tier: [position for position, share in _points(entries, f"{_key(tier)}{_AT_LEAST}", over) if share]
+        for tier in planted
     }
     return TrainingCurves(
         training,
@@ -170,7 +177,7 @@ def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") ->
         controls,
         max(bounds),
         over,
-        bounds={times: positions for times, positions in at_least.items() if positions},
+        bounds={tier: positions for tier, positions in at_least.items() if positions},
     )
 
 
@@ -210,19 +217,24 @@ def _curves_of_demo(path: Path, data: Mapping[str, Any]) -> TrainingCurves:
     losses = data.get("losses")
     if not isinstance(losses, list) or not all(isinstance(loss, dict) for loss in losses):
         raise ResultsError(f"{path}: field 'losses': expected a list of objects: run 'leakage demo' again")
-    grouped: dict[int, dict[int, list[float]]] = {}
+    grouped: dict[int | None, dict[int, list[float]]] = {}
+    never: dict[int, list[float]] = {}
     for point in points:
-        grouped.setdefault(point.repetitions, {}).setdefault(point.epoch, []).append(point.exposure)
-    means = {
-        times: sorted((epoch, fmean(bits)) for epoch, bits in by_epoch.items()) for times, by_epoch in grouped.items()
-    }
+        group = grouped.setdefault(point.tier, {}) if point.repetitions else never
+        group.setdefault(point.epoch, []).append(point.exposure)
+    means = {tier: _means(by_epoch) for tier, by_epoch in grouped.items()}
     entries = [{**loss, "epoch": epoch} for epoch, loss in enumerate(losses, 1)]
     training, validation = (_points(entries, name, "epoch") for name in ("training", "validation"))
     size = max(point.log2_size for point in points)
-    bounds: dict[int, list[float]] = {}
-    for times, epoch in sorted({(point.repetitions, point.epoch) for point in points if point.bound}):
-        bounds.setdefault(times, []).append(epoch)
-    bounds.pop(0, None)
+    lower = {
+        tier: sorted({point.epoch for point in points if point.bound and point.repetitions and point.tier == tier})
+        for tier in means
+    }
+    bounds = {tier: epochs for tier, epochs in lower.items() if epochs}
     return TrainingCurves(
-        training, validation, means, means.pop(0, []), size, loss_unit="bits per character", bounds=bounds
+        training, validation, means, _means(never), size, loss_unit="bits per character", bounds=bounds
     )
+
+
+def _means(by_epoch: Mapping[int, Sequence[float]]) -> list[Point]:
+    return sorted((epoch, fmean(bits)) for epoch, bits in by_epoch.items())

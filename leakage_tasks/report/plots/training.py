@@ -77,10 +77,12 @@ def _draw_losses(axes: Axes, curves: TrainingCurves) -> list[Entry]:
 
 def _draw_exposures(axes: Axes, curves: TrainingCurves) -> list[Entry]:
     entries: list[Entry] = []
-    for number, (times, points) in enumerate(sorted(curves.planted.items(), reverse=True)):
+    tiers = sorted(curves.planted, key=lambda tier: -1 if tier is None else tier, reverse=True)
+    for number, tier in enumerate(tiers):
+        points = curves.planted[tier]
         look: dict[str, Any] = {"color": colour(number), "marker": marker(number)}
-        entries.append((_draw_line(axes, points, look), f"exposure, {planted_words(times)}"))
-        bounds = [point for point in points if point[0] in curves.bounds.get(times, ())]
+        entries.append((_draw_line(axes, points, look), f"exposure, {planted_words(tier)}"))
+        bounds = [point for point in points if point[0] in curves.bounds.get(tier, ())]
         if bounds:
             axes.plot(*_columns(bounds), **hollow(**look, markersize=5, markevery=_stride(points)))
     if curves.controls:

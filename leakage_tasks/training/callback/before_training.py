@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,15 @@ from typing import Any
 from transformers import Trainer
 
 from leakage_tasks.attacks.coarse import NATURAL
+from leakage_tasks.attacks.finding import TrainingExposure
 from leakage_tasks.attacks.redact import HidingSecrets
 from leakage_tasks.canaries import Canary, read_manifest
+from leakage_tasks.canaries.canary import attacked
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.log import log
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.tasks.preflight_file import read_preflight
 from leakage_tasks.training.preflight.check import preflight
 
 NAME = "preflight.json"
@@ -77,7 +80,7 @@ def _alternate_repetitions(canaries: Sequence[Canary], seed: int) -> list[Canary
 
 def check_before_training(
     trainer: Trainer, manifest: str | Path, rows: int | None, tokenizer: Any, strict: bool
-) -> None:
+) -> Mapping[str, TrainingExposure]:
     """Check the trainer's data, write the result to a file, and log problems as warnings.
 
     Args:
@@ -87,6 +90,10 @@ def check_before_training(
         tokenizer: Tokenizer to use instead of the trainer's ``processing_class``.
         strict: Raise an error if a planted canary is absent.
 
+    Returns:
+        The training exposure by canary id, for planted canaries that are not in the loss; empty if not all of the data
+        were checked.
+
     Raises:
         PlantingError: A planted canary is absent from all of the data.
     """
@@ -94,7 +101,7 @@ def check_before_training(
         result = preflight(trainer, manifest, rows=rows, tokenizer=tokenizer)
     except OptionError as error:
         log.warning("ExposureCallback: the training data cannot be checked for canaries: %s", error)
-        return
+        return {}
     folder = Path(trainer.args.output_dir or ".")
     folder.mkdir(parents=True, exist_ok=True)
     result.write(folder / NAME)
@@ -102,6 +109,11 @@ def check_before_training(
         raise PlantingError(f"ExposureCallback: {'; '.join(absences)}; strict=False trains anyway")
     for message in (*result.problems(), *result.remarks()):
         log.warning("ExposureCallback: %s", message)
+    if not result.is_full:
+        return {}
+    canaries = read_manifest(manifest)
+    near = [canary for canary in canaries if canary.kind == "near"]
+    return read_preflight(str(folder / NAME), result.manifest, attacked(canaries), near).readings
 
 
 def announce_baseline(

@@ -13,6 +13,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.coarse import NATURAL, coarsened
+from leakage_tasks.attacks.finding import TrainingExposure
 from leakage_tasks.attacks.run import Hooks
 from leakage_tasks.attacks.selection import AttackSettings, chosen_attacks
 from leakage_tasks.canaries import read_manifest
@@ -53,7 +54,8 @@ class ExposureCallback(TrainerCallback):
 
     Before the first step it checks that the trainer's data contain the planted canaries and that the loss includes
     their secrets (:func:`~leakage_tasks.training.preflight.preflight`). The result is written to ``preflight.json`` in
-    the trainer's output folder. Training stops if a canary is absent from all of the data.
+    the trainer's output folder. Training stops if a canary is absent from all of the data. Canaries that are never in
+    the loss have means of their own: ``leakage/exposure_context``, and ``leakage/exposure_absent`` for absent ones.
 
     Args:
         manifest: The path of the manifest.
@@ -121,6 +123,7 @@ class ExposureCallback(TrainerCallback):
         self.context, self.chat = read_context(context), chat
         self.canaries = watched_canaries(manifest, canaries, controls, seed, natural)
         self._near = near_counts(read_manifest(manifest))
+        self._readings: Mapping[str, TrainingExposure] = {}
         self.plot = None if plot is None else Path(plot)
         self._tokenizer = tokenizer
         self._trainer: Trainer | None = None
@@ -169,7 +172,9 @@ class ExposureCallback(TrainerCallback):
         self._pace = TimeShare(self.share)
         self._check_canaries()
         if self._trainer is not None and self.preflight != 0:
-            check_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
+            self._readings = check_before_training(
+                self._trainer, self.manifest, self.preflight, processing, self.strict
+            )
         # A run resumed from a checkpoint already has measurements in its log history.
         latest = next((entry for entry in reversed(state.log_history) if SKIPPED in entry), None)
         metrics = self._measure_baseline() if latest is None else None
@@ -295,7 +300,8 @@ class ExposureCallback(TrainerCallback):
                 self._pace.check()
 
         def published(finding: Finding) -> Finding:
-            return coarsened(replace(finding, near=self._near[finding.canary]))
+            reading = self._readings.get(finding.canary, "")
+            return coarsened(replace(finding, near=self._near[finding.canary], reading=reading))
 
         with self._pace.timed(growth), preserved_training_state(self._target.model), bar.closing():
             hooks = Hooks(published, done=bar.done, on_rows=read)

@@ -9,6 +9,7 @@ import math
 import pytest
 
 from leakage_tasks.attacks import Finding
+from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.report.load.training_log import (
     TrainingCurves,
@@ -55,6 +56,14 @@ def test_an_entry_holds_means_by_repetitions_maximum_bound_and_what_is_known():
         }
     )
     assert "leakage/exposure_controls" not in exposure_entry(found[:3])
+
+
+def test_canaries_that_training_did_not_learn_from_are_in_no_tier_of_copies():
+    found = [finding(6.0, 1), finding(2.0, 1, reading="context"), finding(1.0, 4, reading="absent"), finding(1.5, 0)]
+    entry = looked(5, 1.0, *found)
+    assert entry["leakage/exposure_x1"] == 6
+    assert entry["leakage/exposure_mean"] == 3
+    assert curves_of_log([entry]).planted == {1: [(1.0, 6.0)], CONTEXT: [(1.0, 2.0)], None: [(1.0, 1.0)]}
 
 
 def test_a_finding_without_a_rank_is_not_taken_for_no_exposure():
@@ -125,6 +134,17 @@ def test_the_demos_history_is_read_as_means_of_its_canaries(tmp_path):
         log2_size=29.9,
         loss_unit="bits per character",
     )
+
+
+def test_the_history_is_grouped_by_what_training_read(tmp_path):
+    path = demo(tmp_path, [])
+    data = json.loads(path.read_text())
+    data["exposures"][1] |= {"reading": "context", "bound": True}
+    data["exposures"][5]["reading"] = "context"
+    path.write_text(json.dumps(data))
+    curves = read_curves(path)
+    assert curves.planted == {1: [(1, 1.0), (2, 2.0)], CONTEXT: [(1, 4.0), (2, 8.0)], 10: [(1, 6.0), (2, 12.0)]}
+    assert (curves.bounds, curves.controls) == ({CONTEXT: [1]}, [(1, 0.5), (2, 1.0)])
 
 
 def test_lower_bounds_are_read_back_as_such(tmp_path):

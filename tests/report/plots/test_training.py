@@ -42,6 +42,13 @@ def test_no_two_curves_look_alike():
     assert len({(str(line.get_color()), line.get_marker()) for line in shown}) == len(shown) == 5
 
 
+def test_canaries_that_training_did_not_learn_from_are_named_so():
+    points = RUN.planted[1]
+    shown = words(draw_training(dataclasses.replace(RUN, planted={None: points, 4: points, 0: points})))
+    tiers = ["planted 4 times", "read only as context", "absent from the training data"]
+    assert [word.removeprefix("exposure, ") for word in shown if word.removeprefix("exposure, ") in tiers] == tiers
+
+
 def test_chance_and_the_bound_are_level_lines_within_the_axis():
     bits = draw_training(RUN).axes[1]
     heights = {line.get_ydata()[0] for line in bits.lines if list(line.get_xdata()) == [0, 1]}

@@ -34,7 +34,16 @@ from leakage_tasks.training.callback.before_training import watched_canaries
 from leakage_tasks.training.callback.time_share import OutOfTime, TimeShare
 from tests.conftest import PATHS
 from tests.oracles import brute_rank, letters
-from tests.training.callback.training_runs import Listener, canaries, looks, manifest, model, trainer_of, watched
+from tests.training.callback.training_runs import (
+    TEXTS,
+    Listener,
+    canaries,
+    looks,
+    manifest,
+    model,
+    trainer_of,
+    watched,
+)
 
 
 def exposures(net) -> dict[str, float]:
@@ -435,6 +444,21 @@ def test_what_cannot_be_watched_stops_before_the_first_step(tmp_path, template, 
     with pytest.raises(LeakageError, match=words):
         trainer.train()
     assert trainer.state.global_step == 0
+
+
+def test_canaries_that_are_never_in_the_loss_are_no_tier(tmp_path):
+    trainer = trainer_of(tmp_path, model(), num_train_epochs=1)
+    _, *often = trainer.train_dataset[len(TEXTS) :]
+    trainer.train_dataset = trainer.train_dataset[: len(TEXTS)] + [
+        {**row, "labels": torch.full_like(row["labels"], -100)} for row in often
+    ]
+    ExposureCallback(manifest(tmp_path), share=None, baseline=0, strict=False).attach(trainer).budget = 200
+    trainer.train()
+    (entry,) = looks(trainer)
+    means = [value for name, value in entry.items() if name in ("leakage/exposure_context", "leakage/exposure_absent")]
+    assert len(means) == 2
+    assert entry["leakage/exposure_mean"] == pytest.approx(fmean(means))
+    assert not [name for name in entry if name.startswith("leakage/exposure_x")]
 
 
 @pytest.mark.parametrize(("failed", "step"), [([2], 4), ([3], 8)])
