@@ -85,8 +85,9 @@ def forgotten_after(metadata: Any = None, manager: Any = None) -> Iterator[None]
 
     ``metadata`` are given beside a task ``manager``, whose own metadata the harness uses instead.
     """
+    given = metadata if isinstance(metadata, Mapping) else _words(str(metadata or ""))
     held = getattr(manager, "metadata", None) or {}
-    before = _IGNORED.set(tuple(name for name, value in (metadata or {}).items() if (name, value) not in held.items()))
+    before = _IGNORED.set(tuple(name for name, value in given.items() if (name, value) not in held.items()))
     try:
         yield
     finally:

@@ -85,11 +85,11 @@ def clustered_mean(values: Sequence[float], clusters: Sequence[int], resamples: 
 def studentized_mean(
     values: Sequence[float], clusters: Sequence[int], resamples: int = 2000
 ) -> tuple[float, float] | tuple[None, None]:
-    """Return the 95 % bootstrap-t interval of a mean, with whole clusters resampled (Efron 1982, chapter 10).
+    """Return the 95 % bootstrap-t interval of a mean, with whole clusters resampled.
 
-    It is longer on the side of a long tail, which the percentile interval cuts off. None for fewer than
-    :data:`FEWEST_STUDENTIZED` clusters, and if more resamples than the interval leaves out have no spread. The random
-    seed is fixed.
+    The method is of Efron and Tibshirani (An Introduction to the Bootstrap, 1993, section 12.5). The interval is longer
+    on the side of a long tail, which the percentile interval cuts off. None for fewer than :data:`FEWEST_STUDENTIZED`
+    clusters, and if more resamples than the interval leaves out have no spread. The random seed is fixed.
     """
     sums, sizes = totals(values, clusters)
     if len(sizes) < FEWEST_STUDENTIZED:
@@ -106,8 +106,6 @@ def studentized_mean(
 
 def _resampled(sums: FloatArray, sizes: FloatArray, resamples: int) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield parts of the resamples: sums and sizes of the drawn clusters, ``[resamples of the part, clusters]``."""
-    if not len(sizes):
-        raise ValueError("no values to resample")
     generator = np.random.default_rng(0)
     # The order of clusters has no meaning, so it must not change the interval.
     order = np.lexsort((sizes, sums))

@@ -83,10 +83,11 @@ def test_a_call_from_python_is_noted_while_it_lasts(monkeypatch: pytest.MonkeyPa
     assert names_of_model() == frozenset()
 
 
+@pytest.mark.parametrize("metadata", [{"canaries": "mine.jsonl"}, "canaries=mine.jsonl"])
 @pytest.mark.parametrize("held", [None, {"canaries": "others.jsonl"}])
-def test_metadata_beside_a_task_manager_that_lacks_them_are_refused(held: Any) -> None:
+def test_metadata_beside_a_task_manager_that_lacks_them_are_refused(held: Any, metadata: Any) -> None:
     with pytest.raises(OptionError, match=r"^metadata=\{'canaries': …\}: the harness ignores .*: make"):
-        run_with_manager({"canaries": "mine.jsonl"}, held)
+        run_with_manager(metadata, held)
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"canaries": "builtin"}])
