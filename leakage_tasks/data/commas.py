@@ -36,6 +36,7 @@ class CommaFormat(LineFormat):
     """``.csv`` and ``.tsv``; the delimiter is chosen so that the header contains the text column."""
 
     name = "csv"
+    breaks = (b"\n", b"\r")
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
         """Parse every row. Raises PlantingError, which names line and column."""

@@ -124,6 +124,8 @@ class LineFormat(Format):
     packable = exact = True
     line_ends: ClassVar[int] = 1
     """The number of line endings after an inserted row."""
+    breaks: ClassVar[tuple[bytes, ...]] = (b"\n",)
+    """The endings of a piece that ends a line; the last piece of a file may lack them."""
 
     @abstractmethod
     def render(self, row: Row, layout: Layout) -> bytes:
@@ -153,8 +155,7 @@ class LineFormat(Format):
                 out.write(piece)
                 row += ends_row
                 if ends_row and row in lines:
-                    # A carriage return ends a line only if it is the line ending of the file.
-                    unfinished = not piece.endswith((b"\n", newline))
+                    unfinished = not piece.endswith(self.breaks)
                     out.writelines(newline + line if unfinished else line + newline for line in lines.pop(row))
         if lines:
             raise lost_rows(row)
@@ -166,7 +167,7 @@ class LineFormat(Format):
         with open_output(output) as out:
             for record, is_row in self.records(source, layout):
                 if is_row and row in dropped:
-                    unfinished = not record.endswith((b"\n", layout.newline))
+                    unfinished = not record.endswith(self.breaks)
                     held = held.removesuffix(ending) if unfinished else held
                 else:
                     out.write(held)

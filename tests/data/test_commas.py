@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.defences.sanitize import sanitize
 
 HEADERS = ("id,id,text", "text,id,id", ",text", ",,text", "text,,", "id,,id,,text,label", "id,text,id")
+
+OTHERS = [("one", "joy"), ("two\nlines", "sad"), ("three", "joy"), ("four", "sad")]
 
 
 def write(path: Path, header: str, rows: int = 30) -> None:
@@ -46,6 +49,25 @@ def test_copies_stand_in_the_text_column_whatever_names_repeat(
     plant(manifest, source, output)
     assert texts(output) - texts(source) == copies(manifest)
     assert verify(output, manifest).ok
+    remove(output, back)
+    assert back.read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("last", ["", "\r", "\n", "\r\n"])
+@pytest.mark.parametrize("first", ["\r", "\n", "\r\n"])
+def test_a_carriage_return_alone_ends_a_row_among_other_line_ends(
+    tmp_path: Path, manifest: Path, first: str, last: str
+) -> None:
+    source, output, back = (tmp_path / f"{name}.csv" for name in ("in", "out", "back"))
+    rows = ["text,label", "one,joy", '"two\nlines",sad', "three,joy", "four,sad"]
+    ends = [first, "\r", "\n", "\r", last]
+    source.write_bytes("".join(map("".join, zip(rows, ends, strict=True))).encode())
+    plant(manifest, source, output)
+    with output.open(newline="") as lines:
+        read = [tuple(row) for row in csv.reader(lines)]
+    planted = [row for row in read if row not in [("text", "label"), *OTHERS]]
+    assert [row for row in read if row in OTHERS] == OTHERS
+    assert Counter(text for text, _ in planted) == copies(manifest)
     remove(output, back)
     assert back.read_bytes() == source.read_bytes()
 
