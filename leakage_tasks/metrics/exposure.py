@@ -42,8 +42,11 @@ def chance_exposure(size: int) -> float:
 
 
 def exposure_fraction(finding: Finding) -> float | None:
-    """Return the exposure as a share of its maximum, log2|R|; 1 for an extrapolated exposure above it."""
-    if finding.exposure is None or not finding.log2_size:
+    """Return the exposure as a share of its maximum, log2|R|; 1 for an extrapolated exposure above it.
+
+    A space of fewer than two fillings has no exposure, and a file may hold any size.
+    """
+    if finding.exposure is None or finding.log2_size < 1:
         return None
     return min(1.0, finding.exposure / finding.log2_size)
 

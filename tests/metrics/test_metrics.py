@@ -47,6 +47,11 @@ FINDINGS = [
 METHODS = ("exact", "lower_bound", "sampled", "lower_bound")
 
 
+@pytest.mark.parametrize("log2_size", [0.0, 1e-320])
+def test_a_space_of_less_than_two_fillings_has_no_share_of_exposure(log2_size):
+    assert exposure.exposure_fraction(dataclasses.replace(finding(rank=101.0), log2_size=log2_size)) is None
+
+
 def test_exposure_is_of_planted_canaries_and_controls_stand_apart():
     found = table(exposure.METRICS, FINDINGS)
     bits = [math.log2(1000 / rank) for rank in (1, 8, 500)]
