@@ -30,6 +30,10 @@ def score_guesses_command(
     suffix_length: SuffixLength = None,
     tokenizer: Annotated[str | None, typer.Option(help="Tokenizer, if --data holds text.")] = None,
     text_column: TextColumn = "text",
+    stride: Annotated[
+        int | None,
+        typer.Option(help="Number of tokens between two windows of text, if suffix_extraction ran with stride=…."),
+    ] = None,
     wrong: Annotated[
         int | None,
         typer.Option(
@@ -59,6 +63,7 @@ def score_guesses_command(
             suffix_length=suffix_length,
             tokenizer=tokenizer,
             text_column=text_column,
+            stride=stride,
         )
         scored = score_guesses(guesses, pairs, wrong)
     typer.echo(guesses_text(scored))

@@ -62,7 +62,7 @@ def read_pairs(source: Source) -> tuple[Pair, ...]:
     and row.
     """
     check_split(source.split)
-    for name in ("prefix_length", "suffix_length"):
+    for name in ("prefix_length", "suffix_length", "stride"):
         length = getattr(source, name)
         if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
             raise OptionError(f"{name}={length!r}: expected a number of tokens, 1 or more")

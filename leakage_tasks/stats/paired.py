@@ -113,11 +113,15 @@ def rate_difference(
         p = float(stats.binomtest(gained, changed).pvalue) if changed else 1.0
     else:
         p = sign_flip(sums)
-    share = effective_number(changes, each) / count
-    low, high = newcombe(*(share * number for number in (both, gained, lost, count - both - gained - lost)))
-    # The fewest documents that are significant if all of their pairs change in the same direction.
+    effective = effective_number(changes, each)
+    cells = (both, gained, lost, count - both - gained - lost)
+    low, high = newcombe(*(cell * effective / count for cell in cells))
+    # The fewest documents with a change that are significant if all changes have the same direction.
     fewest = 1 + int(math.log2(2 / (1 - LEVEL)))
-    return Difference((gained - lost) / count, low, high, p, rate_shown(fewest, len(sums)))
+    changed_documents = rate_shown(fewest, len(sums))
+    # A document has a change if one of its effective number of pairs has.
+    detectable = None if changed_documents is None else 1 - (1 - changed_documents) ** (len(sums) / effective)
+    return Difference((gained - lost) / count, low, high, p, detectable)
 
 
 def newcombe(both: float, first: float, second: float, neither: float) -> tuple[float, float]:

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from leakage_tasks.pairs.source import Source, read_pairs
+from leakage_tasks.pairs.submission import SuffixGuess, write_submission
+from tests.oracles import letters
 from tests.report.saved import SUFFIXES, suffix_run
 
 
@@ -25,6 +28,20 @@ def test_guesses_of_a_run_have_the_runs_own_figures(leakage, run, tmp_path):
         assert found[name] == pytest.approx(row[f"{name},none"])
         ends = [row[f"{name}_ci_{end},none"] for end in ("low", "high")]
         assert found[f"{name}_interval"] == pytest.approx(ends)
+
+
+def test_guesses_of_windows_with_a_stride_are_scored_on_these_windows(leakage, refused, tmp_path):
+    letters().save_pretrained(tmp_path / "tokenizer")
+    (tmp_path / "data.txt").write_text("abcdefghij klmnopqrst uvwxyz\n")
+    text = {"data": str(tmp_path / "data.txt"), "split": "all", "tokenizer": str(tmp_path / "tokenizer")}
+    pairs = read_pairs(Source(**text, prefix_length=3, suffix_length=2, stride=2))
+    write_submission(tmp_path / "guesses.csv", [SuffixGuess(n, pair.suffix, 1.0) for n, pair in enumerate(pairs)])
+    words = [word for name, value in text.items() for word in (f"--{name}", value)]
+    command = ("score-guesses", tmp_path / "guesses.csv", *words, "--prefix-length", 3, "--suffix-length", 2)
+    _, out, _ = leakage(*command, "--stride", 2, "-o", tmp_path / "out.json")
+    (found,) = json.loads((tmp_path / "out.json").read_text())
+    assert (found["recall"], found["pairs_guessed"]) == (1, len(pairs))
+    assert refused(*command, "--stride", 0).startswith("leakage: --stride=0: expected a number of tokens, 1 or more")
 
 
 def test_an_error_of_the_pairs_names_options_of_this_command(refused, run, tmp_path):

@@ -139,6 +139,18 @@ def test_pairs_of_several_documents_change_in_one_run_of_twenty_and_their_interv
     assert shown <= 0.08 * runs < 0.2 * runs < shown_by_pair
 
 
+def test_the_rate_that_pairs_of_several_documents_would_have_missed_shows_in_eight_of_ten_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("leakage_tasks.stats.paired.FLIPS", 500)
+    stream, documents = np.random.default_rng(0), np.repeat(np.arange(12), 12).tolist()
+    none = [False] * len(documents)
+    missed = rate_difference(none, [index % 13 == 0 for index in range(len(documents))], documents).min_detectable
+    assert missed == pytest.approx(0.069, abs=0.001)
+    found = [rate_difference(none, (stream.random(144) < missed).tolist(), documents) for _ in range(200)]
+    assert np.mean([each.p <= 0.05 for each in found]) == pytest.approx(0.8, abs=0.06)
+
+
 def test_the_rate_that_would_have_been_missed_takes_six_that_change() -> None:
     missed = rate_difference([True] * 40, [True] * 40).min_detectable
     assert missed is not None
