@@ -21,6 +21,8 @@ RELAXED, FINISHED = "relaxed", "finished"
 """Names of the attack's answers: as in the paper, and after this project's discrete search."""
 EVERY = "all three"
 """All patterns pooled: each victim's mean over them."""
+AXIS = "Hamming distance per token"
+"""Label of HDT in plots."""
 BEATS_GUESS = PaperClaim("the attack beats random guess (HDT below chance)")
 """A claim about several tables and figures."""
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 from leakage_tasks.research.canary_inversion import counts
 from leakage_tasks.research.canary_inversion.experiment import ATIS, GENERATED, SNIPS, ground_at
 from leakage_tasks.research.canary_inversion.tables import REPEATS, undefended
 from leakage_tasks.research.canary_inversion.trials import PATTERNS, chosen, register_study, victims
 from leakage_tasks.research.framework.papers import PaperClaim
-from leakage_tasks.research.framework.registry import Config, Draw, Scale, StudyPlan, StudyTrial
-from leakage_tasks.research.framework.report import Published, Report, TableRow, point_of
+from leakage_tasks.research.framework.plots import plotter
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
+from leakage_tasks.research.framework.report import Published, Report, TableRow
 
 MIXED = {"color": 4, "pin": 4, "call": 10}
 """n in Figures 3 to 5."""
@@ -143,23 +143,12 @@ def by_set(trials: Sequence[StudyTrial], plan: StudyPlan, data: str) -> Report:
     return Report(list(rows[0]), rows, claims, notes)
 
 
-def plotter(name: str) -> Draw:
-    """Return a function that plots HDT with intervals: a position per row, a colour per pattern, a line at chance."""
-
-    def plot(report: Report, path: Path) -> None:
-        from leakage_tasks.research.framework.plots import plot_groups
-
-        groups = {
-            f"{name} = {row[name]}".removeprefix("set = "): {pattern: point_of(row[pattern]) for pattern in PATTERNS}
-            for row in report.rows
-        }
-        plot_groups(groups, "Hamming distance per token", path, chance=counts.chance("pin"))
-
-    return plot
-
-
-register_study("figure-2", "HDT by repetitions, n = 6, Snips", "Figure 2", figure_2_trials, figure_2, plotter("R"))
-register_study("figure-3", "HDT by data set", "Figure 3", figure_3_trials, figure_3, plotter("set"))
+plot_by_copies, plot_by_set = (
+    plotter(label.format_map, {pattern: pattern for pattern in PATTERNS}, counts.AXIS, chance=counts.chance("pin"))
+    for label in ("R = {R}", "{set}")
+)
+register_study("figure-2", "HDT by repetitions, n = 6, Snips", "Figure 2", figure_2_trials, figure_2, plot_by_copies)
+register_study("figure-3", "HDT by data set", "Figure 3", figure_3_trials, figure_3, plot_by_set)
 for _name, _data in (("figure-4", ATIS), ("figure-5", GENERATED)):
     register_study(
         _name,
@@ -167,5 +156,5 @@ for _name, _data in (("figure-4", ATIS), ("figure-5", GENERATED)):
         f"Figure {_name[-1]}",
         partial(by_set_trials, data=_data),
         partial(by_set, data=_data),
-        plotter("R"),
+        plot_by_copies,
     )

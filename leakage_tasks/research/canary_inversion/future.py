@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from leakage_tasks.research.canary_inversion import counts
 from leakage_tasks.research.canary_inversion.experiment import GENERATED, SNIPS
@@ -24,10 +22,11 @@ from leakage_tasks.research.canary_inversion.future_trials import (
 )
 from leakage_tasks.research.canary_inversion.trials import ONE_START, PATTERNS
 from leakage_tasks.research.framework.papers import PaperClaim
+from leakage_tasks.research.framework.plots import plotter
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
-SERIES = ("HDT one start", "HDT", "HDT finished")
+SERIES = {name: name for name in ("HDT one start", "HDT", "HDT finished")}
 
 
 @dataclass(frozen=True)
@@ -84,16 +83,6 @@ class Sweep:
                 (f"best of five starts: below chance at every {self.shown}", "published"),
             )
         ]
-
-    def plot(self, report: Report, path: Path) -> None:
-        """Plot HDT with intervals: a position per value, a colour per attack, and chance at each value."""
-        from leakage_tasks.research.framework.plots import plot_groups
-
-        groups: dict[str, Any] = {
-            f"{row[self.shown]:,}": {series: point_of(row[series]) for series in SERIES} for row in report.rows
-        }
-        levels = [float(row["chance"]) for row in report.rows]  # type: ignore[arg-type]
-        plot_groups(groups, "Hamming distance per token", path, chance=levels, across=self.shown)
 
 
 def _entries(trials: Sequence[StudyTrial], pattern: str) -> list[Config]:
@@ -206,7 +195,7 @@ def _register(sweep: Sweep, data: str) -> None:
         "left to the future in section 7",
         partial(sweep.trials, data=data),
         partial(sweep.report, data=data),
-        sweep.plot,
+        plotter(f"{{{sweep.shown}:,}}".format_map, SERIES, counts.AXIS, chance="chance", across=sweep.shown),
     )
 
 

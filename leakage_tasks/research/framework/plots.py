@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.report.plots.style import QUIET, colour, marker, new_figure, save
+from leakage_tasks.research.framework.registry import Draw
+from leakage_tasks.research.framework.report import Report, TableRow, point_of
 
 Point = tuple[float, float, float]
 """Value, and the lower and upper end of its interval."""
+
+
+def plotter(
+    name: Callable[[TableRow], str],
+    series: Mapping[str, str],
+    words: str,
+    *,
+    chance: float | str | None = None,
+    across: str = "",
+) -> Draw:
+    """Return a function that draws a report with :func:`plot_groups`, with a group per row.
+
+    Args:
+        name: returns the name of a row's group.
+        series: the column of each series.
+        words: label of the vertical axis.
+        chance: success of a random guess, or the column that has it.
+        across: label of the horizontal axis.
+    """
+
+    def plot(report: Report, path: Path) -> None:
+        groups = {name(row): {title: point_of(row[column]) for title, column in series.items()} for row in report.rows}
+        levels: Any = [row[chance] for row in report.rows] if isinstance(chance, str) else chance
+        plot_groups(groups, words, path, chance=levels, across=across)
+
+    return plot
 
 
 def plot_groups(

@@ -6,18 +6,16 @@ among these candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, ranked
 from leakage_tasks.research.framework.papers import PaperClaim
-from leakage_tasks.research.framework.plots import plot_groups
-from leakage_tasks.research.framework.registry import Config, Draw, Scale, StudyPlan, StudyTrial, grouped, registrar
-from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
+from leakage_tasks.research.framework.plots import plotter
+from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped, registrar
+from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.mix_and_match.extension_trials import BRIDGES, REPETITIONS, extended, run
-from leakage_tasks.research.mix_and_match.figures import plot_ranks, rank_row
+from leakage_tasks.research.mix_and_match.figures import RANKS, rank_row
 from leakage_tasks.research.mix_and_match.tables import categories, control_line, from_zero, set_up, sign_p, values
 
 SCALES: Mapping[Scale, str] = {
@@ -115,16 +113,8 @@ def ahead(means: Sequence[tuple[float, float]], words: str, labels: tuple[str, s
     return Claim(words, None if p > SIGNIFICANCE else lower > higher, evidence, p)
 
 
-def plotter(name: Callable[[TableRow], str]) -> Draw:
-    """Return a function that plots the candidates needed and the rank by class loss, with a group per row."""
-
-    def plot(report: Report, path: Path) -> None:
-        columns = {"candidates (K)": "K", "rank by class loss, from 0": "beam"}
-        groups = {name(row): {words: point_of(row[key]) for words, key in columns.items()} for row in report.rows}
-        plot_groups(groups, "mean rank", path)
-
-    return plot
-
+BOTH_RANKS = {"candidates (K)": "K", "rank by class loss, from 0": "beam"}
+"""Columns of plots of candidates needed and pruned ranks."""
 
 # -- section 6.4: differential privacy -----------------------------------------------------------------------
 
@@ -204,7 +194,7 @@ register_study(
     "section 6.3",
     bridge_trials,
     bridge_report,
-    plotter(lambda row: str(row["bridge"]).removeprefix("none: ")),
+    plotter(lambda row: str(row["bridge"]).removeprefix("none: "), BOTH_RANKS, "mean rank"),
 )
 register_study(
     "dp-sgd",
@@ -212,5 +202,5 @@ register_study(
     "section 6.4",
     defence_trials,
     defence_report,
-    partial(plot_ranks, label="ε = {ε}"),
+    plotter("ε = {ε}".format_map, *RANKS),
 )

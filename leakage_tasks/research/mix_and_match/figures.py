@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -17,9 +15,9 @@ from leakage_tasks.canaries.presets.mix_and_match import PATTERNS, TABLE_1
 from leakage_tasks.research.classifiers.experiment import PAPER_YELP
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
 from leakage_tasks.research.framework.papers import NO_TEST, PaperClaim
-from leakage_tasks.research.framework.plots import plot_groups
+from leakage_tasks.research.framework.plots import plotter
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial, grouped
-from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow, point_of
+from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 from leakage_tasks.research.mix_and_match.tables import (
     categories,
     control_line,
@@ -132,19 +130,16 @@ def rank_row(head: TableRow, trials: Sequence[StudyTrial], canary: str | None = 
     return {**row, "published": Published(None)}
 
 
-def plot_ranks(report: Report, path: Path, *, label: str) -> None:
-    """Plot mean ranks from 0 with their intervals, a group per row and a colour per generator."""
-    names = {"all": "exhaustive", "LM": "language model", "Frank.": "Frankenstein"}
-    groups = {
-        label.format_map(row): {words: point_of(row[f"{short} beam"]) for short, words in names.items()}
-        for row in report.rows
-    }
-    plot_groups(groups, "rank by class loss, from 0", path)
+RANKS = (
+    {"exhaustive": "all beam", "language model": "LM beam", "Frankenstein": "Frank. beam"},
+    "rank by class loss, from 0",
+)
+"""Columns and label of plots of mean ranks by generator."""
 
 
 def _register(number: int, title: str, trials: Any, report: Any, label: str) -> None:
     """Register a figure's study. ``label`` formats the name of a plot's group from the row's cells."""
-    register_study(f"figure-{number}", title, f"Figure {number}", trials, report, partial(plot_ranks, label=label))
+    register_study(f"figure-{number}", title, f"Figure {number}", trials, report, plotter(label.format_map, *RANKS))
 
 
 _register(

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from leakage_tasks.research.framework.group_tests import SIGNIFICANCE
+from leakage_tasks.research.framework.plots import plotter
 from leakage_tasks.research.framework.registry import Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
-from leakage_tasks.research.mix_and_match.extensions import BEST, COPIES, ahead, plotter, suggestion
+from leakage_tasks.research.mix_and_match.extensions import BEST, BOTH_RANKS, COPIES, ahead, suggestion
 from leakage_tasks.research.mix_and_match.free_text_trials import CAUSAL, PRUNED, free_text, run, writing
 from leakage_tasks.research.mix_and_match.tables import categories, control_line, from_zero, set_up, sign_p
 
@@ -161,5 +162,9 @@ registrar("mix-and-match", "Elmahdy and Salem 2023", SCALES, run)(
     "section 6.3",
     free_text,
     free_text_report,
-    plotter(lambda row: f"{row['texts']:,} {row['generator']}" if row["texts"] else str(row["generator"])),
+    plotter(
+        lambda row: f"{row['texts']:,} {row['generator']}" if row["texts"] else str(row["generator"]),
+        BOTH_RANKS,
+        "mean rank",
+    ),
 )
