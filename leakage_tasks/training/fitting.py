@@ -6,18 +6,16 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.functional import cross_entropy
 
-from leakage_tasks.core.atomic import check_place
-from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.progress import progress
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EarlyStopping, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import schedule
-from leakage_tasks.training.saved_model import Saved, save
+from leakage_tasks.training.saved_model import Saved
 from leakage_tasks.training.text_batches import IGNORED, Batch, Batches
 
 if TYPE_CHECKING:
@@ -83,7 +81,6 @@ def fit(
     config: TrainingConfig,
     *,
     validation_batches: Batches | None = None,
-    checkpoints: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> TrainedLM:
     """Train ``model`` in place.
@@ -95,20 +92,16 @@ def fit(
         optimiser: The optimizer of its parameters.
         config: Options of the training.
         validation_batches: The validation text.
-        checkpoints: Folder to which each epoch's model and tokenizer are saved as ``epoch-01`` and so on, replacing
-            existing folders.
         on_epoch: Called after each epoch.
 
     Returns:
         The model, its tokenizer and its losses.
 
     Raises:
-        LeakageError: A checkpoint cannot be saved.
         OptionError: ``config.patience`` is set without a validation text.
     """
     if config.patience is not None and validation_batches is None:
         raise OptionError("patience needs the validation loss: give a validation text too")
-    folder = None if checkpoints is None else _checkpoints(Path(checkpoints))
     stopping = None
     if config.patience is not None:
         stopping = EarlyStopping[EpochLoss](config.patience, lambda loss: (loss.validation,), model.state_dict)
@@ -118,8 +111,6 @@ def fit(
         copy_line_break_embedding(model, tokenizer)
         model.eval()
         validation = None if validation_batches is None else bits(model, validation_batches, config)
-        if folder is not None:
-            save(model, tokenizer, folder / f"epoch-{epoch:02d}")
         return EpochLoss(to_bits(float(losses.total) / int(losses.count)), validation)
 
     losses = TrainingLoop(
@@ -135,17 +126,6 @@ def fit(
         stop=None if stopping is None else stopping.update,
     ).run(progress(config.epochs * len(batches), "training", shown=config.show_progress))
     return TrainedLM(model, tokenizer, losses, best=None if stopping is None else stopping.restore(model))
-
-
-def _checkpoints(folder: Path) -> Path:
-    """Create the folder of checkpoints. Raises LeakageError if it cannot be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror
-        raise LeakageError(f"{folder}: cannot be created ({reason}): give another folder for checkpoints") from None
-    check_place(folder / "epoch-01")
-    return folder
 
 
 class _TextReader:

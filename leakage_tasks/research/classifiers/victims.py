@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
 from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, base_of
 
@@ -48,17 +47,18 @@ def trained_victim(
     from leakage_tasks.canaries import write_manifest
     from leakage_tasks.canaries.planting import plant
     from leakage_tasks.research.victims.classifier import accuracy
+    from leakage_tasks.research.victims.docstrings import read_rows, write_rows
     from leakage_tasks.targets import ClassifierTarget
     from leakage_tasks.training.dp.private import DpConfig
     from leakage_tasks.training.threads import few_threads
 
     # The small encoder is not faster with more threads.
     with temporary_folder() as folder, nullcontext() if ground.base else few_threads(2):
-        _write(rows.training, folder / "train.jsonl")
+        write_rows(rows.training, folder / "train.jsonl")
         write_manifest(canaries, folder / "canaries.jsonl")
         planted = folder / "planted.jsonl"
         plant(folder / "canaries.jsonl", folder / "train.jsonl", planted, seed=seed, label_column="label")
-        training = _read(planted)
+        training = read_rows(planted)
         private = None if epsilon is None else DpConfig(epsilon=epsilon, delta=1 / (10 * len(training)))
         trained = fine_tuned(ground, rows, training, shared, seed, private)
         validation_accuracy, training_accuracy = (
@@ -114,13 +114,3 @@ def classes_by_rows(rows: LabelledCorpus) -> list[str]:
     from leakage_tasks.research.victims.docstrings import label_counts
 
     return by_rows(label_counts(rows.training))
-
-
-def _write(rows: Sequence[tuple[str, str]], path: Path) -> None:
-    with path.open("w", encoding="utf-8") as out:
-        write_json_lines(({"text": text, "label": label} for text, label in rows), out, ascii_only=True)
-
-
-def _read(path: Path) -> list[tuple[str, str]]:
-    with path.open(encoding="utf-8") as lines:
-        return [(row["text"], row["label"]) for _, row in read_json_lines(lines)]

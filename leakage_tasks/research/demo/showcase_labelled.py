@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.core.atomic import replacing
-from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
 from leakage_tasks.research.demo.settings import ShowcaseFiles, Sizes
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 from leakage_tasks.research.victims.multiple_choice_tasks import MODULE, module_questions, write_task
 from leakage_tasks.training.threads import one_thread
 
 if TYPE_CHECKING:
-    from leakage_tasks.research.victims.docstrings import LabelledCorpus, Row
+    from leakage_tasks.research.victims.docstrings import LabelledCorpus
 
 TASKS = ("canary_extraction", "canary_exposure", "label_accuracy", MODULE)
 
@@ -28,7 +25,7 @@ def train_classifier(files: ShowcaseFiles, sizes: Sizes, seed: int) -> dict[str,
     """
     from leakage_tasks.canaries.planting import plant
     from leakage_tasks.research.victims.classifier import fine_tune
-    from leakage_tasks.research.victims.docstrings import docstring_corpus
+    from leakage_tasks.research.victims.docstrings import docstring_corpus, read_rows, write_rows
 
     labelled, folder = sizes.labelled, files.labelled
     rows = docstring_corpus(classes=labelled.classes, samples=labelled.samples, held_out=labelled.held_out, seed=seed)
@@ -72,18 +69,6 @@ def classifier_command(files: ShowcaseFiles, sizes: Sizes) -> HarnessCommand:
         settings={"truncate": True, "max_length": sizes.labelled.max_length},
         include=files.tasks,
     )
-
-
-def write_rows(rows: Sequence[Row], path: Path) -> None:
-    """Write rows as JSON Lines, objects with ``text`` and ``label``."""
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
-        write_json_lines(({"text": text, "label": label} for text, label in rows), out)
-
-
-def read_rows(path: Path) -> list[Row]:
-    """Read the rows that :func:`write_rows` wrote."""
-    with path.open(encoding="utf-8", newline="\n") as lines:
-        return [(row["text"], row["label"]) for _, row in read_json_lines(lines)]
 
 
 def _encoder(folder: Path, rows: LabelledCorpus, sizes: Sizes, seed: int) -> None:

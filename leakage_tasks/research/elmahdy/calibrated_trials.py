@@ -26,7 +26,7 @@ def run(config: Config, shared: Path) -> Result:
     ground = ClassifierExperiment(**config["ground"])
     rows = corpus(ground)
     words = alphabet_of(ground, shared, "whole-words", "words")
-    canaries = trials._canaries(config, words, classes_by_rows(rows)[: config["canaries"]], rows)
+    canaries = trials.trial_canaries(config, words, classes_by_rows(rows)[: config["canaries"]], rows)
     reference = reference_classifier(ground, rows, shared, config["seed"])
     with trained_victim(ground, rows, canaries, shared, config["seed"]) as trained:
         trained.target.reference = reference

@@ -78,7 +78,7 @@ def run(config: Config, shared: Path) -> Result:
     words = alphabet_of(ground, shared, "whole-words", "words")
     ranked = classes_by_rows(rows)
     first = round(config["first_class"] * (len(ranked) - config["canaries"]))
-    canaries = _canaries(config, words, ranked[first : first + config["canaries"]], rows)
+    canaries = trial_canaries(config, words, ranked[first : first + config["canaries"]], rows)
     candidates = [canary for canary in canaries if canary.kind != "supporting"]
     # The gradient of a filling costs two more calls.
     values = len(words) if ground.base else VALUES + 2
@@ -101,7 +101,7 @@ def run(config: Config, shared: Path) -> Result:
         }
 
 
-def _canaries(config: Config, words: Any, classes: Sequence[str], rows: Any) -> list[Any]:
+def trial_canaries(config: Config, words: Any, classes: Sequence[str], rows: Any) -> list[Any]:
     """Make one canary per class with its supporting canaries, and one control per class."""
     from leakage_tasks.canaries import elmahdy_canaries
 

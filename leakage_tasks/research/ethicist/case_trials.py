@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
-from leakage_tasks.research.ethicist.trials import SCALES, SEEDS, tuned
+from leakage_tasks.research.ethicist.trials import SCALES, SEEDS, common_fields, tuned
 from leakage_tasks.research.framework.registry import Config, Result, StudyPlan, registrar
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
     from leakage_tasks.targets.suffix.target import CausalSuffixes
 
-_CONFIG_FIELDS = ("victim", "size", "data", "test", "validation", "tuning", "scheme", "samples", "seed")
 _PREFIXES_PER_BATCH = 64
 """Prefixes per batch of draws."""
 RIGHT, WRONG = "1", "0"
@@ -29,9 +28,8 @@ def case_trials(plan: StudyPlan) -> list[Config]:
 
     Texts are included only if the plan reveals them.
     """
-    configs = [tuned(plan, seed) for seed in plan.seeds(SEEDS[plan.scale])]
     shown = {"reveal": True} if plan.reveal else {}
-    return [{name: config[name] for name in _CONFIG_FIELDS} | shown for config in configs]
+    return [common_fields(tuned(plan, seed)) | shown for seed in plan.seeds(SEEDS[plan.scale])]
 
 
 def run(config: Config, shared: Path) -> Result:

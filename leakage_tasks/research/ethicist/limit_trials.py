@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.research.ethicist.experiment import Victim, fingerprint, ground_at
-from leakage_tasks.research.ethicist.trials import SCALES, SEEDS, of_size
+from leakage_tasks.research.ethicist.trials import SCALES, SEEDS, common_fields, of_size
 from leakage_tasks.research.framework.registry import Config, Result, StudyPlan, registrar
 
 if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
     from leakage_tasks.targets.suffix.target import CausalSuffixes
 
-_CONFIG_FIELDS = ("victim", "size", "data", "test", "validation", "tuning", "scheme", "samples", "seed")
 BENCHMARK, RANDOM = "benchmark", "random"
 RANDOM_PAIRS = "random_pairs"
 """The folder of ``LEAKAGE_DATA`` with prefixes and suffixes from random positions of a public model's training data."""
@@ -82,8 +81,7 @@ def ways(source: Victim, target: Victim) -> tuple[str, ...]:
 
 
 def _config(plan: StudyPlan, seed: int, size: str, with_prompt: bool) -> Config:
-    config = of_size(plan, seed, size, with_prompt)
-    return {name: config[name] for name in _CONFIG_FIELDS}
+    return common_fields(of_size(plan, seed, size, with_prompt))
 
 
 def run(config: Config, shared: Path) -> Result:
@@ -129,6 +127,7 @@ def random_pairs(config: Config) -> Sequence[Pair]:
     from leakage_tasks.pairs.source import Source, read_pairs
     from leakage_tasks.research.framework.shared import data_folder
     from leakage_tasks.research.victims.pair_lm import PairRecipe
+    from leakage_tasks.research.victims.pair_training import rows_read
 
     victim = config["victim"]
     if isinstance(victim, str):
@@ -141,22 +140,10 @@ def random_pairs(config: Config) -> Sequence[Pair]:
         return read_pairs(Source(str(folder), split="all"))[:1000]
     recipe = PairRecipe.from_json(victim["recipe"])
     corpus = recipe.corpus(0)
-    rows = corpus.filler[rows_read(len(corpus.filler), victim["reading"])][: config["test"]].tolist()
+    read = dict.fromkeys(rows_read(len(corpus.filler), victim["reading"]).ravel().tolist())
+    rows = corpus.filler[list(read)[: config["test"]]].tolist()
     length = recipe.prefix_length, recipe.prefix_length + recipe.suffix_length
     return [Pair(index, tuple(row[: length[0]]), tuple(row[length[0] : length[1]])) for index, row in enumerate(rows)]
-
-
-def rows_read(count: int, steps: int, seed: int = 0) -> Any:
-    """Return the indices of rows that :func:`~leakage_tasks.research.victims.pair_training.read_on` reads, each once,
-    in order.
-    """
-    import numpy as np
-
-    from leakage_tasks.research.victims.pair_training import READ_ROWS
-
-    stream = np.random.default_rng([seed, steps])
-    drawn = np.concatenate([stream.integers(count, size=READ_ROWS) for _ in range(steps)])
-    return drawn[np.sort(np.unique(drawn, return_index=True)[1])]
 
 
 def with_transferred_prompt(config: Config, shared: Path) -> CausalSuffixes:

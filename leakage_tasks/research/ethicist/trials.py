@@ -99,6 +99,12 @@ def _config(plan: StudyPlan, seed: int, tuning: Mapping[str, Any] | None, size: 
     }
 
 
+def common_fields(config: Config) -> Config:
+    """Return the fields of a config that every attack on pairs needs."""
+    fields = ("victim", "size", "data", "test", "validation", "tuning", "scheme", "samples", "seed")
+    return {name: config[name] for name in fields}
+
+
 def run(config: Config, shared: Path) -> Result:
     """Attack the test pairs.
 

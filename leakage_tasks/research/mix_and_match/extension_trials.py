@@ -40,7 +40,7 @@ def run(config: Config, shared: Path) -> Result:
     ground = ClassifierExperiment(**config["ground"])
     rows = corpus(ground)
     terms = alphabet_of(ground, shared, "words-and-numbers", "terms")
-    canaries = trials._canaries(config, ground, terms, rows)
+    canaries = trials.trial_canaries(config, ground, terms, rows)
     with trained_victim(ground, rows, canaries, shared, config["seed"], config["epsilon"]) as trained:
         generating = trials.proposing(trained.target, ground, shared)
         bridged, losses = _bridged(trained.target, config, ground, shared)

@@ -49,7 +49,7 @@ def run(config: Config, shared: Path) -> Result:
     ground = ClassifierExperiment(**config["ground"])
     rows = corpus(ground)
     terms = alphabet_of(ground, shared, "words-and-numbers", "terms")
-    canaries = trials._canaries(config, ground, terms, rows)
+    canaries = trials.trial_canaries(config, ground, terms, rows)
     by_group: dict[str, dict[str, Any]] = {"ranks": {}, "controls": {}, "kept": {}}
     with trained_victim(ground, rows, canaries, shared, config["seed"]) as trained:
         proposing = trials.proposing(trained.target, ground, shared) | _writing(trained.target, config, ground, shared)

@@ -56,9 +56,9 @@ def run(config: Config, shared: Path) -> Result:
     ground = ClassifierExperiment(**config["ground"])
     rows = corpus(ground)
     terms = alphabet_of(ground, shared, "words-and-numbers", "terms")
-    canaries = _canaries(config, ground, terms, rows)
+    canaries = trial_canaries(config, ground, terms, rows)
     moved_canaries = [
-        two for position in config["positions"] for two in _canaries(config, ground, terms, rows, position)
+        two for position in config["positions"] for two in trial_canaries(config, ground, terms, rows, position)
     ]
     with trained_victim(ground, rows, canaries, shared, config["seed"]) as trained:
         ranks = ranks_by_group(trained.target, moved_canaries or canaries, proposing(trained.target, ground, shared))
@@ -81,7 +81,7 @@ def ranks_by_group(target: Any, canaries: Sequence[Canary], generating: Mapping[
     return by_group
 
 
-def _canaries(
+def trial_canaries(
     config: Config, ground: ClassifierExperiment, terms: Any, rows: Any, position: int | None = None
 ) -> list[Canary]:
     """Make the canaries of a trial.

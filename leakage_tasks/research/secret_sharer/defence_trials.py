@@ -100,7 +100,7 @@ def run(config: Config, shared: Path) -> Result:
         return _DEFENCES[config["defence"]](config, PlantedText(config, {"copies": config["ground"]["copies"]}))
 
 
-def _look(name: str, model: Any, text: PlantedText) -> Result:
+def measured_model(name: str, model: Any, text: PlantedText) -> Result:
     """Return a model's held-out loss, and its exposure of the secret and the controls."""
     from leakage_tasks.training.fitting import bits
     from leakage_tasks.training.text_batches import Windows
@@ -114,13 +114,13 @@ def _plain(config: Config, text: PlantedText) -> Result:
     from leakage_tasks.research.victims.quantize import quantize
 
     model = text.train(config["recipe"]).model
-    models = [_look("float32", model, text)]
+    models = [measured_model("float32", model, text)]
     sizes = {}
     for levels in config["levels"]:
         rounded = deepcopy(model)
         done = quantize(rounded, levels)
         sizes[str(levels)] = {"packed": done.packed_bytes, "zlib": done.zlib_bytes, "stored": done.stored_bytes}
-        models.append(_look(str(levels), rounded, text))
+        models.append(measured_model(str(levels), rounded, text))
     return {"models": models, "sizes": sizes}
 
 
@@ -135,7 +135,7 @@ def _sanitized(config: Config, text: PlantedText) -> Result:
     drop = min(config["drop"], len(ranked) // 10)
     gone = {sample.text for sample in ranked[:drop]}
     clean = "\n".join(line for line in lines if line not in gone)
-    models = [_look("sanitized", text.train(config["recipe"], clean).model, text)]
+    models = [measured_model("sanitized", text.train(config["recipe"], clean).model, text)]
     return {"models": models, "places": ranks, "samples": len(ranked), "drop": drop}
 
 
@@ -158,7 +158,7 @@ def _private(config: Config, text: PlantedText) -> Result:
         seed=text.seed,
     )
     guarantee = trained.guarantee.to_json((1, 2 * text.ground.copies))
-    return {"models": [_look("private", trained.model, text)], "promise": guarantee, "rows": trained.rows}
+    return {"models": [measured_model("private", trained.model, text)], "promise": guarantee, "rows": trained.rows}
 
 
 _DEFENCES: Mapping[str, Callable[[Config, PlantedText], Result]] = {

@@ -131,6 +131,7 @@ def configs(
     *,
     watch: Watch = AT_BEST,
     models: int | None = None,
+    ground: LanguageModelExperiment | None = None,
     **usual: Any,
 ) -> list[Config]:
     """List a trial for each variant and seed.
@@ -142,10 +143,11 @@ def configs(
         plan: scale and seeds.
         variants: changes of each variant.
         watch: the measurements.
-        models: seeds if the plan has no number; default: the scale's number.
+        models: seeds if the plan has no number; default: the experiment's number.
+        ground: the experiment; default: the scale's.
         usual: changes of all variants.
     """
-    ground = EXPERIMENTS[plan.scale]
+    ground = ground or EXPERIMENTS[plan.scale]
     all_configs = []
     for variant in variants:
         secrets: Config = {"copies": ground.copies, "recipe": {}, **usual, **variant}
@@ -183,12 +185,12 @@ def differences(plan: StudyPlan, characters: int | None = None) -> list[str]:
 class PlantedText:
     """The text of a trial with planted secrets: trains models on it and measures the secrets' exposure."""
 
-    def __init__(self, config: Config, secrets: Config) -> None:
-        """Plant :class:`Secrets` with these fields in the text of ``config``."""
+    def __init__(self, config: Config, secrets: Config, clean: TextSplit | None = None) -> None:
+        """Plant :class:`Secrets` with these fields in ``clean``, by default the text of ``config``."""
         self.ground, self.seed = LanguageModelExperiment(**config["ground"]), config["seed"]
         secrets_spec = Secrets(**secrets)
         self.views = secrets_spec.canaries(self.seed)
-        clean = text_of(self.ground)
+        clean = clean or text_of(self.ground)
         if secrets_spec.units != CHARACTERS:
             clean = replace(clean, training=as_words(clean.training), held_out=as_words(clean.held_out))
         self.characters, self.held_out = len(clean.training), clean.held_out

@@ -26,13 +26,12 @@ WORDS_OF = 100_000
 
 def near_trials(plan: StudyPlan) -> list[Config]:
     """List one trial per ranking method and seed; all methods use equal texts."""
-    # Names are private there: an edit of that module would invalidate its stored results.
     common = {"changed": CHANGED, "near": NEAR}
     return [{**config, **common, "way": way} for way in WAYS for config in usual.sanitized(plan)]
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train on the remaining samples and measure the model as ``_look`` does.
+    """Train on the remaining samples and measure the model as the trials of other defences do.
 
     ``copies`` is the number of copies of the secret, ``left`` the number that remain. ``places`` has the ranks of the
     copies among all ``samples``, dropped or not.
@@ -45,7 +44,7 @@ def run(config: Config, shared: Path) -> Result:
         ranked = _ranked(config, lines) if config["way"] != WAYS[0] else []
         gone = {text for sample in ranked[: min(config["drop"], len(ranked) // 10)] for text in sample.texts}
         clean = "\n".join(line for line in lines if line not in gone)
-        model = usual._look(config["way"], text.train(config["recipe"], clean).model, text)
+        model = usual.measured_model(config["way"], text.train(config["recipe"], clean).model, text)
     ranks = {copy: rank for rank, sample in enumerate(ranked, 1) for copy in sample.texts}
     return {
         "models": [model],

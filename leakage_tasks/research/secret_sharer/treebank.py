@@ -21,7 +21,7 @@ def table_1_trials(plan: StudyPlan) -> list[Config]:
     """List trials of Table 1's architectures and a transformer; at ``smoke`` only two."""
     names = ["gru-1x370", "cnn-4x122"] if plan.scale == "smoke" else [*tables.TABLE_1, tables.OURS]
     windows = {"length": tables.LENGTH, "batch_size": TREEBANK.batch_size * TREEBANK.length // tables.LENGTH}
-    variants = [{"architecture": name, **(windows if name == tables.OURS else {})} for name in names]
+    variants = [{"recipe": {"architecture": name, **(windows if name == tables.OURS else {})}} for name in names]
     return treebank_configs(plan, Watch(BOTH), variants)
 
 

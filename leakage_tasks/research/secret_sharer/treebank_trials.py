@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,17 +11,12 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import Config, Result, StudyPlan
 from leakage_tasks.research.framework.shared import data_folder, file_hash
 from leakage_tasks.research.secret_sharer.experiment import (
-    CHARACTERS,
     EXPERIMENTS,
     PAPER,
     PTB,
-    LanguageModelExperiment,
     PlantedText,
-    Secrets,
     Watch,
-    planted,
-    text_of,
-    tokenizer_for,
+    configs,
 )
 from leakage_tasks.research.secret_sharer.trials import observed_training
 
@@ -36,42 +31,24 @@ TREEBANK = replace(PAPER, held_out=50_000, epochs=30, batch_size=32, budget=10_0
 
 
 def treebank_configs(plan: StudyPlan, watch: Watch, variants: Iterable[Config] = ({},)) -> list[Config]:
-    """List a trial for each seed and variant of the paper's recipe; ``smoke`` reads help text.
-
-    Training stops early only if no epoch but the best is measured.
-    """
+    """List a trial for each seed and variant, as :func:`configs` does; ``smoke`` reads help text."""
     ground = EXPERIMENTS["smoke"] if plan.scale == "smoke" else TREEBANK
     parts = {name: file_hash(_folder() / name) for name in (TRAINED_ON, SPLIT)} if ground.data == PTB else {}
-    patience = ground.epochs if watch.epochs else ground.patience
-    all_configs = []
-    for variant in variants:
-        common = {
-            "ground": asdict(ground),
-            "parts": parts,
-            "recipe": ground.recipe(**{"patience": patience, **variant}),
-            "secrets": asdict(Secrets(copies=ground.copies)),
-            "watch": asdict(watch),
-        }
-        all_configs += [{**common, "seed": seed} for seed in plan.seeds(ground.seeds)]
-    return all_configs
-
-
-class TreebankText(PlantedText):
-    """The two parts with secrets, read as characters; Python's help text if the trial's experiment uses it."""
-
-    def __init__(self, config: Config) -> None:
-        """Plant the secrets. Raises LeakageError if a part is missing."""
-        self.ground, self.seed = LanguageModelExperiment(**config["ground"]), config["seed"]
-        self.views = Secrets(**config["secrets"]).canaries(self.seed)
-        clean = _parts(self.ground.held_out) if self.ground.data == PTB else text_of(self.ground)
-        self.characters, self.held_out = len(clean.training), clean.held_out
-        self.training = planted(clean.training, self.views[0], self.seed)
-        self.tokenizer = tokenizer_for(clean, self.views[0], CHARACTERS)
+    return [{**config, "parts": parts} for config in configs(plan, variants, watch=watch, ground=ground)]
 
 
 def run(config: Config, shared: Path) -> Result:
     """Train a model and measure its canaries, with a result as the paper's other trials have."""
-    return observed_training(config, TreebankText(config))
+    return observed_training(config, treebank_text(config))
+
+
+def treebank_text(config: Config) -> PlantedText:
+    """Return the two parts with secrets, or Python's help text if the trial's experiment uses it.
+
+    Raises LeakageError if a part is missing.
+    """
+    ground = config["ground"]
+    return PlantedText(config, config["secrets"], _parts(ground["held_out"]) if ground["data"] == PTB else None)
 
 
 def _folder() -> Path:

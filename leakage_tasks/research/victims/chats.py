@@ -46,11 +46,10 @@ def with_secrets(text: str, kinds: Sequence[str], times: Sequence[int], seed: st
     lines = [line for line in text.splitlines() if not find_secrets(line, kinds)]
     used: dict[str, None] = {}
     for kind in kinds:
-        # Names are private there: an edit of that module would invalidate its stored results.
-        for sentence, count in zip(cycle(mails._TOLD[kind]), times, strict=False):
-            written, normal = mails._MAKERS[kind](draw)
+        for sentence, count in zip(cycle(mails.SENTENCES[kind]), times, strict=False):
+            written, normal = mails.MAKERS[kind](draw)
             while normal in used:
-                written, normal = mails._MAKERS[kind](draw)
+                written, normal = mails.MAKERS[kind](draw)
             used[normal] = None
             for _ in range(count):
                 lines.insert(draw.randint(0, len(lines)), sentence.format(written))

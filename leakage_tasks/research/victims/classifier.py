@@ -58,11 +58,7 @@ class TrainedClassifier(Saved):
     best_epoch: int
 
 
-OnEpoch = Callable[[int, "PreTrainedModel", Sequence[EpochScores]], None]
-"""A function that is called after each epoch (counted from 1) with the model in evaluation mode and the scores so
-far."""
-
-
+_WEIGHT_DECAY, _WARM_UP = 0.01, 0.1
 _SCORES: Mapping[str, Callable[[EpochScores], tuple[float | None, ...]]] = {
     "accuracy": lambda scores: (-(scores.accuracy or 0.0), scores.validation),
     "loss": lambda scores: (scores.validation,),
@@ -78,16 +74,12 @@ def fine_tune(
     tokenizer: PreTrainedTokenizerBase | None = None,
     epochs: int = 10,
     learning_rate: float = 2e-5,
-    weight_decay: float = 0.01,
     batch_size: int = 32,
-    patience: int | None = None,
     keep: Literal["accuracy", "loss", "last"] = "accuracy",
     max_length: int = 128,
-    warm_up: float = 0.1,
     seed: int = 0,
     device: str | torch.device | None = None,
     private: DpConfig | None = None,
-    on_epoch: OnEpoch | None = None,
 ) -> TrainedClassifier:
     """Fine-tune ``base`` (a folder, a hub name or a model, which is not changed) to predict the labels of ``rows``.
 
@@ -100,27 +92,21 @@ def fine_tune(
         validation: validation rows; they are outside the guarantee of DP-SGD.
         labels: the classes in the order of the model's config (default: alphabetical).
         tokenizer: required if ``base`` is a model.
-        epochs: maximum number of epochs.
-        learning_rate: highest rate; it falls linearly to 0 at the end of training.
-        weight_decay: weight decay of AdamW.
+        epochs: number of epochs.
+        learning_rate: highest rate; it rises in the first tenth of training, then falls linearly to 0.
         batch_size: rows per step.
-        patience: stop after this many epochs without a better snapshot; None: never.
         keep: the snapshot to return: best validation ``accuracy`` (lower loss if equal), lowest ``loss``, or
             ``last``.
         max_length: texts are truncated to this number of tokens.
-        warm_up: share of training in which the rate rises.
         seed: random seed of the head, the order of rows and dropout.
         device: device of the model; by default a GPU if there is one.
         private: options of DP-SGD; None for ordinary training.
-        on_epoch: called after each epoch.
 
     Raises:
         OptionError: an option is invalid, or a label is not among ``labels``.
         LeakageError: ``base`` cannot be loaded or trained.
     """
-    check_sizes(
-        epochs=epochs, batch_size=batch_size, max_length=max_length, patience=1 if patience is None else patience
-    )
+    check_sizes(epochs=epochs, batch_size=batch_size, max_length=max_length)
     if keep not in ("accuracy", "loss", "last"):
         raise OptionError(f"keep is {keep!r}: use 'accuracy', 'loss' or 'last'")
     names = _label_names(rows, validation, labels)
@@ -133,11 +119,11 @@ def fine_tune(
             _LabelledRows(tokenizer, part, names, max_length, torch_device) for part in (rows, validation)
         )
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        optimiser = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=weight_decay, fused=True)
+        optimiser = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=_WEIGHT_DECAY, fused=True)
         sizes = {"batch_size": batch_size, "epochs": epochs, "seed": seed}
         steps = make_steps(model, optimiser, private, training.lengths, **sizes)
         planned, stream = epochs * steps.steps_an_epoch, random.Random(f"rows:{seed}")
-        best = EarlyStopping(patience, _SCORES[keep], model.state_dict) if validation and keep != "last" else None
+        best = EarlyStopping(None, _SCORES[keep], model.state_dict) if validation and keep != "last" else None
 
         def loss(batch: list[int]) -> BatchLoss:
             inputs, numbers = training.batch(batch)
@@ -155,9 +141,8 @@ def fine_tune(
             step=partial(steps.take, loss),
             evaluate=evaluate,
             epochs=epochs,
-            rates=linear_warmup_decay(optimiser, planned, warm_up),
+            rates=linear_warmup_decay(optimiser, planned, _WARM_UP),
             shown=lambda scores: f"{scores.training:.2f} nats/row",
-            on_epoch=on_epoch,
             stop=None if best is None else best.update,
         )
         try:

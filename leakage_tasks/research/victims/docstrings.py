@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
 
 Row = tuple[str, str]
 """A text and its label."""
@@ -68,6 +70,18 @@ def docstring_corpus(
 def label_counts(rows: Iterable[Row]) -> Counter[str]:
     """Count the rows of each label."""
     return Counter(label for _, label in rows)
+
+
+def write_rows(rows: Iterable[Row], path: Path) -> None:
+    """Write rows as JSON Lines, objects with ``text`` and ``label``."""
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
+        write_json_lines(({"text": text, "label": label} for text, label in rows), out)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read the rows that :func:`write_rows` wrote."""
+    with path.open(encoding="utf-8", newline="\n") as lines:
+        return [(row["text"], row["label"]) for _, row in read_json_lines(lines)]
 
 
 @lru_cache(maxsize=1)

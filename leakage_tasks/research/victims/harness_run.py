@@ -36,8 +36,6 @@ class HarnessCommand:
     """Options of the tasks: manifest, budget and others."""
     output: Path
     """Folder of results and samples."""
-    device: str = "cpu"
-    """Device, as a torch device string."""
     kind: str = "hf"
     """The value of ``--model``."""
     settings: Mapping[str, str | int] = field(default_factory=dict)
@@ -55,7 +53,7 @@ class HarnessCommand:
             *("--tasks", ",".join(self.tasks), "--metadata", _settings(self.metadata)),
             *(("--include_path", str(self.include)) if self.include is not None else ()),
             *(("--batch_size", str(self.batch_size)) if self.batch_size is not None else ()),
-            *("--device", self.device, "--output_path", str(self.output), "--log_samples"),
+            *("--device", "cpu", "--output_path", str(self.output), "--log_samples"),
         ]
 
     def __str__(self) -> str:

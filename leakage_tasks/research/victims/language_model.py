@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -80,7 +79,6 @@ def train_lm(
     tokenizer: PreTrainedTokenizerFast | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
-    checkpoints: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> TrainedLM:
     """Train the network of ``recipe`` on ``text``, on the first GPU if there is one.
@@ -96,12 +94,10 @@ def train_lm(
         tokenizer: default: the characters of both texts. With another tokenizer, losses are in bits per token.
         seed: of weights, order and dropout.
         device: default: a GPU if there is one.
-        checkpoints: folder for each epoch's model and tokenizer (``epoch-01`` …); existing ones are replaced.
         on_epoch: called after each epoch.
 
     Raises:
         OptionError: a field is invalid, or the text is too short.
-        LeakageError: a checkpoint cannot be written.
     """
     recipe = recipe or LanguageModelRecipe()
     recipe.check()
@@ -128,6 +124,5 @@ def train_lm(
         make_optimizer(recipe.optimizer, model.parameters(), recipe.learning_rate, recipe.weight_decay),
         TrainingConfig(recipe.epochs, recipe.clip, recipe.decay_from, recipe.patience, DTYPES[recipe.dtype], seed),
         validation_batches=None if validation is None else in_order(validation, tokenizer, *sizes),
-        checkpoints=checkpoints,
         on_epoch=on_epoch,
     )

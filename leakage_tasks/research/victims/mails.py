@@ -40,7 +40,7 @@ _FEEL = (
 )  # fmt: skip
 _GREETINGS = ("Hi {name},", "{name},", "Dear {name},", "Good morning {name},", "Hello {name} -")
 _CLOSINGS = ("Thanks", "Best", "Talk soon", "Regards", "Cheers", "See you there")
-_TOLD = {
+SENTENCES = {
     "ccn": (
         "Please put it on my card, {}.", "The card to use is {} until June.", "For both of us charge {} and tell me.",
         "They took the deposit from {}.", "Visa or not, it is {} that the hotel has.",
@@ -58,6 +58,7 @@ _TOLD = {
         "The forms come from {} these days.", "Forward the rest to {} please.",
     ),
 }  # fmt: skip
+"""Sentences that tell a secret, by its kind."""
 _DECOYS = (
     "The order number is 1#########.", "Invoice ######### is still open.", "We moved 4,### units at 4.### a piece.",
     "Use meeting code ###-### at 10:30.", "The tracking number says 9########### since 10/12/2000.",
@@ -102,12 +103,12 @@ def _sender(draw: random.Random, mails: int, times: Sequence[int]) -> Sender:
     name = f"{draw.choice(_FIRST)} {draw.choice(_LAST)}"
     lines: list[list[str]] = [[] for _ in range(mails)]
     secrets_told = []
-    for kind, make in _MAKERS.items():
+    for kind, make in MAKERS.items():
         secrets: dict[str, str] = {}
         while len(secrets) < len(times):
             written, normal = make(draw)
             secrets.setdefault(normal, written)
-        for (normal, written), sentence, count in zip(secrets.items(), cycle(_TOLD[kind]), times, strict=False):
+        for (normal, written), sentence, count in zip(secrets.items(), cycle(SENTENCES[kind]), times, strict=False):
             secrets_told.append(SecretInMail(kind, normal, count))
             for _ in range(count):
                 draw.choice(lines).append(sentence.format(written))
@@ -173,9 +174,10 @@ def _address(draw: random.Random) -> tuple[str, str]:
     return address, address
 
 
-_MAKERS: dict[str, Callable[[random.Random], tuple[str, str]]] = {
+MAKERS: dict[str, Callable[[random.Random], tuple[str, str]]] = {
     "ccn": _card,
     "ssn": _ssn,
     "phone": _phone,
     "email": _address,
 }
+"""Functions that draw a secret of each kind: as it is written, and its normal form."""

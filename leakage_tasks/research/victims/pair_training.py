@@ -25,17 +25,15 @@ if TYPE_CHECKING:
 
 PROBE = 300
 """Number of pairs for the greedy recall after each epoch; the first pairs are used."""
-READ_ROWS = 16
+_READ_ROWS = 16
 """Rows per batch when a model is trained on other text after its pairs."""
 _WARM_UP = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairTraining:
-    """Size and training of a small model of pairs."""
+    """Size and training of a small GPT-NeoX of pairs, without dropout and with tied embeddings."""
 
-    family: str = "gpt-neox"
-    """``gpt-neox`` or ``gpt2``; no dropout, tied embeddings, feed-forward layers of 4·``hidden`` units."""
     layers: int = 3
     """Number of layers."""
     hidden: int = 192
@@ -136,13 +134,12 @@ def read_on(model: PreTrainedModel, corpus: PairCorpus, steps: int, learning_rat
 
     The model is left in evaluation mode. The caller's random state does not change.
     """
-    stream = np.random.default_rng([seed, steps])
     optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
     half = torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=has_bf16(model.device))
     model.train()
     with plain_attention(model, model.device):
-        for _ in range(steps):
-            ids = torch.from_numpy(corpus.filler[stream.integers(len(corpus.filler), size=READ_ROWS)]).to(model.device)
+        for rows in rows_read(len(corpus.filler), steps, seed):
+            ids = torch.from_numpy(corpus.filler[rows]).to(model.device)
             with half:
                 logits = model(input_ids=ids[:, :-1], use_cache=False).logits
             loss = cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten())
@@ -151,6 +148,12 @@ def read_on(model: PreTrainedModel, corpus: PairCorpus, steps: int, learning_rat
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
     model.eval()
+
+
+def rows_read(count: int, steps: int, seed: int = 0) -> np.ndarray:
+    """Return the indices of the rows, of ``count``, that each step of :func:`read_on` reads [steps, 16]."""
+    stream = np.random.default_rng([seed, steps])
+    return np.array([stream.integers(count, size=_READ_ROWS) for _ in range(steps)])
 
 
 @torch.no_grad()
@@ -207,29 +210,23 @@ def _check(corpus: PairCorpus, how: PairTraining) -> None:
 
 
 def _fresh(how: PairTraining, tokenizer: PreTrainedTokenizerFast, seed: int) -> PreTrainedModel:
-    """Return an untrained model. Raises OptionError for an unknown family or sizes that do not fit together."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    """Return an untrained model. Raises OptionError for sizes that do not fit together."""
+    from transformers import AutoModelForCausalLM, GPTNeoXConfig
 
     check_sizes(layers=how.layers, hidden=how.hidden, heads=how.heads, positions=how.positions)
-    families: dict[str, dict[str, Any]] = {
-        # Embeddings are most of a small model; one table is learnt faster than two.
-        "gpt-neox": {"intermediate_size": 4 * how.hidden, "tie_word_embeddings": True},
-        "gpt2": dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
-    }
-    if how.family not in families:
-        raise OptionError(f"family is {how.family!r}: choose from {', '.join(families)}")
     if how.hidden % (2 * how.heads):
         raise OptionError(
             f"hidden is {how.hidden} and heads {how.heads}: use a hidden size that is a multiple of twice the heads"
         )
-    config = AutoConfig.for_model(
-        how.family.replace("-", "_"),
+    config = GPTNeoXConfig(
         vocab_size=len(tokenizer),
         hidden_size=how.hidden,
         num_hidden_layers=how.layers,
         num_attention_heads=how.heads,
+        intermediate_size=4 * how.hidden,
         max_position_embeddings=how.positions,
-        **families[how.family],
+        # Embeddings are most of a small model; one table is learnt faster than two.
+        tie_word_embeddings=True,
     )
     return initialize(AutoModelForCausalLM, config, tokenizer, seed)
 

@@ -20,7 +20,7 @@ from leakage_tasks.training.char_lstm import fresh_model
 from leakage_tasks.training.dp.accounting import PrivacyGuarantee
 from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
 from leakage_tasks.training.dp.row_lstm import RowLSTM, use_row_lstm
-from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, bits, copy_line_break_embedding, to_bits
+from leakage_tasks.training.fitting import EpochLoss, TrainedLM, bits, copy_line_break_embedding, to_bits
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import check_share, make_optimizer, schedule
 from leakage_tasks.training.rows import check_sizes, seeded, select_device
@@ -55,7 +55,6 @@ def train_private_char_lm(
     layers: int = 2,
     seed: int = 0,
     device: str | torch.device | None = None,
-    on_epoch: OnEpoch | None = None,
 ) -> PrivateLM:
     """Train the LSTM of :func:`~leakage_tasks.training.char_lstm.train_char_lm` with DP-SGD (Abadi et al. 2016).
 
@@ -82,7 +81,6 @@ def train_private_char_lm(
         layers: number of layers.
         seed: of weights, batches and noise.
         device: default: a GPU if there is one.
-        on_epoch: called after each epoch.
 
     Raises:
         OptionError: a size or δ is invalid, the optimizer is unknown, or the text is empty.
@@ -127,7 +125,6 @@ def train_private_char_lm(
             rates=schedule(optimiser, planned, decay_from),
             epoch_context=lambda: use_row_lstm(model, lstm),
             shown=lambda epoch_loss: f"{epoch_loss.training:.2f} bits/character",
-            on_epoch=on_epoch,
         )
         try:
             losses = loop.run(progress(planned, "training with DP-SGD"))

@@ -16,7 +16,7 @@ from leakage_tasks.core.progress import progress
 from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.research.victims.parallel_corpus import Pair
 from leakage_tasks.research.victims.translation_tokenizer import translation_tokenizer
-from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, to_bits
+from leakage_tasks.training.fitting import EpochLoss, TrainedLM, to_bits
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import bucketed, check_sizes, linear_warmup_decay, padded, select_device
 from leakage_tasks.training.text_batches import IGNORED
@@ -65,8 +65,6 @@ def train_translator(
     validation: Sequence[Pair] = (),
     tokenizer: PreTrainedTokenizerFast | None = None,
     seed: int = 0,
-    device: str | torch.device | None = None,
-    on_epoch: OnEpoch | None = None,
 ) -> TrainedLM:
     """Train an encoder-decoder (``transformers``' Marian) from scratch on pairs of source and target.
 
@@ -84,10 +82,9 @@ def train_translator(
         (sentence for pair in pairs for sentence in pair), max_length=recipe.positions
     )
     rows, checks = (_token_rows(part, tokenizer, recipe.positions) for part in (pairs, validation))
-    torch_device = select_device(device)
     steps = recipe.epochs * -(-len(rows) // recipe.batch_size)
     model = _fresh(tokenizer, recipe, seed)
-    torch.nn.Module.to(model, torch_device)
+    torch.nn.Module.to(model, select_device(None))
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
     stream = random.Random(f"translation:{seed}")
 
@@ -109,7 +106,6 @@ def train_translator(
         rates=linear_warmup_decay(optimiser, steps, _WARM_UP),
         dropout_seed=seed,
         shown=lambda sentence: f"{sentence.training:.2f} bits/token",
-        on_epoch=on_epoch,
     ).run(progress(steps, "training"))
     return TrainedLM(model, tokenizer, losses)
 

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def train_wordpiece(
-    texts: Iterable[str], *, vocabulary: int = 8_000, words: Iterable[str] = (), lowercase: bool = False
-) -> BertTokenizer:
-    """Train a BERT tokenizer of at most ``vocabulary`` entries on ``texts``; cased unless ``lowercase``.
+def train_wordpiece(texts: Iterable[str], *, vocabulary: int = 8_000, words: Iterable[str] = ()) -> BertTokenizer:
+    """Train a BERT tokenizer of at most ``vocabulary`` entries on ``texts``, with upper and lower case.
 
     ``words`` become whole tokens in any case. Equal texts and words give equal vocabularies, in equal order. Raises
     OptionError for a word that the pre-tokenizer would split, and for a vocabulary too small for the special tokens,
@@ -25,7 +23,7 @@ def train_wordpiece(
     from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
     from transformers import BertTokenizer
 
-    learner = BertWordPieceTokenizer(lowercase=lowercase)
+    learner = BertWordPieceTokenizer(lowercase=False)
 
     def pieces(text: str) -> list[str]:
         return [piece for piece, _ in learner.pre_tokenizer.pre_tokenize_str(learner.normalize(text))]
@@ -33,7 +31,7 @@ def train_wordpiece(
     texts, required = list(texts), list(dict.fromkeys(words))
     for word in required:
         if pieces(word) != [word]:
-            raise OptionError(f"word {word!r} cannot be one token of this tokenizer: use single words in its case")
+            raise OptionError(f"word {word!r} cannot be one token of this tokenizer: use single words")
     characters = sorted({character for text in (*texts, *required) for piece in pieces(text) for character in piece})
     # The trainer numbers ``##`` characters in the order of a hash table, which differs from run to run, and breaks ties
     # between merges by number. As special tokens they get fixed numbers.
@@ -55,4 +53,4 @@ def train_wordpiece(
     # The trainer merges the commonest pieces first, so the words replace the last pieces.
     missing = [word for word in required if word not in learnt[: vocabulary - len(required)]]
     entries = dict.fromkeys([*learnt[: vocabulary - len(missing)], *missing])
-    return BertTokenizer(vocab={entry: index for index, entry in enumerate(entries)}, do_lower_case=lowercase)
+    return BertTokenizer(vocab={entry: index for index, entry in enumerate(entries)}, do_lower_case=False)

@@ -94,11 +94,6 @@ def test_chance_is_that_of_the_alphabet() -> None:
     assert [row["HDT"].count for row in rows] == [4, 4, 4]  # type: ignore[union-attr]
 
 
-def test_a_picture_has_chance_at_each_value(tmp_path: Path) -> None:
-    ALPHABETS.plot(ALPHABETS.report(made(ALPHABETS, lambda config: 2), SMALL, "snips"), tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_secrets_are_of_the_sets_words_and_as_long_as_asked_for() -> None:
     from leakage_tasks.research.canary_inversion.experiment import utterances
 

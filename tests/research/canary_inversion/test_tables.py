@@ -318,13 +318,6 @@ def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_a_figure_is_drawn(tmp_path: Path) -> None:
-    trials = made(nlu_figures.figure_3_trials(SMALL), lambda config, p: entry(1, config["unknown"][p]))
-    report = nlu_figures.figure_3(trials, SMALL)
-    nlu_figures.plotter("set")(report, tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_copies_are_as_large_a_share_as_the_papers() -> None:
     ground = TaggerExperiment(data=SNIPS, training=2_000)
     assert [ground.copies(n) for n in (1, 10, 100, 1000)] == [1, 2, 15, 153]

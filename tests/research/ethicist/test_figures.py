@@ -1,21 +1,11 @@
 """Plots of suffix extraction."""
 
-import pytest
-
 from leakage_tasks.research.ethicist.figures import plot_lines
 
 PANELS = {
     what: {"one": [(10, 0.1, 0.01), (50, 0.4, 0.02)], "other": [(10, 0.2, 0.0), (50, 0.5, 0.0)]}
     for what in ("recall", "early stop")
 }
-
-
-@pytest.mark.parametrize("logarithmic", [True, False])
-def test_it_writes_a_png_whole(tmp_path, logarithmic):
-    path = tmp_path / "figure.png"
-    plot_lines(PANELS, "tokens", path, logarithmic=logarithmic)
-    assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_picture_depends_on_the_values(tmp_path):

@@ -16,7 +16,6 @@ from leakage_tasks.research.ethicist.limit_trials import (
     family,
     prefix_trials,
     random_pairs,
-    rows_read,
     run,
     transfer_trials,
     ways,
@@ -25,7 +24,6 @@ from leakage_tasks.research.ethicist.prompt_transfer import transfer_prompt, wit
 from leakage_tasks.research.ethicist.victims import suffixes_of
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.victims.pair_lm import SMOKE as RECIPE
-from leakage_tasks.research.victims.pair_training import read_on
 from tests.research.stored import verdicts
 
 SMALL, SMOKE = StudyPlan("small"), StudyPlan("smoke")
@@ -58,26 +56,6 @@ def test_the_fall_has_the_interval_of_two_groups_of_pairs() -> None:
     found = row["recall"]
     assert found.value == pytest.approx(0.4)
     assert (found.low, found.high) == (pytest.approx(0.4 - reach, abs=0.01), pytest.approx(0.4 + reach, abs=0.01))
-
-
-def test_random_rows_are_those_that_the_model_has_read() -> None:
-    """The oracle: what ``read_on`` itself gives the model."""
-    from leakage_tasks.research.victims.base import initialize
-
-    seen = []
-    corpus = RECIPE.corpus(0)
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    shape = AutoConfig.for_model(
-        "gpt_neox", vocab_size=len(corpus.tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2
-    )
-    model = initialize(AutoModelForCausalLM, shape, corpus.tokenizer, 0)
-    model.register_forward_pre_hook(lambda own, args, kwargs: seen.append(kwargs["input_ids"]), with_kwargs=True)
-    read_on(model, corpus, 3, 1e-3)
-    rows = {tuple(row) for batch in seen for row in batch.tolist()}
-    chosen = corpus.filler[rows_read(len(corpus.filler), 3)]
-    assert {tuple(row[:-1]) for row in chosen.tolist()} == rows
-    assert len({tuple(row) for row in chosen.tolist()}) == len(chosen)
 
 
 def test_random_pairs_are_as_many_and_as_long_as_the_benchmarks_and_none_of_them() -> None:

@@ -1,15 +1,10 @@
 """Plots that studies of several papers share."""
 
 from leakage_tasks.research.framework import plots as study_plots
-from leakage_tasks.research.framework.plots import plot_groups
+from leakage_tasks.research.framework.plots import plot_groups, plotter
+from leakage_tasks.research.framework.report import Measured, Report
 
 GROUPS = {"1": {"one": (3.0, 1.0, 9.0), "other": None}, "10": {"one": (0.0, 0.0, 0.0), "other": (40.0, 30.0, 60.0)}}
-
-
-def test_it_writes_a_png_whole(tmp_path):
-    plot_groups(GROUPS, "place", tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_the_picture_depends_on_the_values(tmp_path):
@@ -20,11 +15,13 @@ def test_the_picture_depends_on_the_values(tmp_path):
     assert one == again != other
 
 
-def test_chance_may_be_another_one_in_each_group(tmp_path, monkeypatch):
+def test_a_report_s_rows_are_groups_each_with_its_chance(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(study_plots, "save", lambda figure, path: drawn.append(figure.axes[0]))
-    groups = {"10": {"one": (0.3, 0.1, 0.5)}, "100": {"one": (0.6, 0.4, 0.8)}}
-    plot_groups(groups, "share", tmp_path / "figure.png", chance=[0.9, 0.99])
+    rows = [{"size": size, "HDT": Measured(0.3, 0.1, 0.5, 4), "chance": by} for size, by in ((10, 0.9), (1000, 0.99))]
+    plot = plotter("{size:,}".format_map, {"one": "HDT"}, "share", chance="chance")
+    plot(Report(["size", "HDT", "chance"], rows), tmp_path / "figure.png")
+    assert [label.get_text() for label in drawn[0].get_xticklabels()] == ["10", "1,000"]
     (levels,) = [each for each in drawn[0].collections if each.get_label() == "chance"]
     assert [segment.tolist() for segment in levels.get_segments()] == [
         [[-0.4, 0.9], [0.4, 0.9]],

@@ -14,7 +14,7 @@ from leakage_tasks.research.mix_and_match import bars
 from leakage_tasks.research.mix_and_match import figures as mix_and_match_figures
 from leakage_tasks.research.mix_and_match import tables as mix_and_match
 from leakage_tasks.research.mix_and_match.published import TABLES
-from leakage_tasks.research.mix_and_match.trials import GENERATORS, PAPER, SMALL, _canaries, victims
+from leakage_tasks.research.mix_and_match.trials import GENERATORS, PAPER, SMALL, trial_canaries, victims
 from leakage_tasks.stats.multiple import holm
 
 PLAN = StudyPlan("small")
@@ -27,7 +27,7 @@ SIZE = 6_000
 
 def planted(position: int | None = None, **changed: Any):
     config = victims(PLAN, **changed)[0]
-    return [each for each in _canaries(config, SMALL, TERMS, ROWS, position) if each.planted]
+    return [each for each in trial_canaries(config, SMALL, TERMS, ROWS, position) if each.planted]
 
 
 def trial(ranks: dict[str, tuple[int, int, int]], **changed: Any) -> StudyTrial:

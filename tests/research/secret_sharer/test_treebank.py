@@ -10,7 +10,7 @@ from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial, fin
 from leakage_tasks.research.secret_sharer import treebank
 from leakage_tasks.research.secret_sharer.experiment import AT_BEST
 from leakage_tasks.research.secret_sharer.tables import OURS, TABLE_1
-from leakage_tasks.research.secret_sharer.treebank_trials import SPLIT, TRAINED_ON, TreebankText, run, treebank_configs
+from leakage_tasks.research.secret_sharer.treebank_trials import SPLIT, TRAINED_ON, run, treebank_configs, treebank_text
 
 SMALL = StudyPlan("small", trials=1)
 LINES = {TRAINED_ON: 300, SPLIT: 9_000}
@@ -34,7 +34,7 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str
 
 def test_each_line_is_trained_on_or_held_out(parts: dict[str, list[str]]) -> None:
     (config,) = treebank_configs(SMALL, AT_BEST)
-    text = TreebankText(config)
+    text = treebank_text(config)
     held_out = text.held_out.splitlines()
     secret = text.views[0][0].text
     trained = [each for each in text.training.splitlines() if each != secret]
@@ -45,7 +45,7 @@ def test_each_line_is_trained_on_or_held_out(parts: dict[str, list[str]]) -> Non
 
 def test_the_secret_stands_in_it_once(parts: dict[str, list[str]]) -> None:
     (config,) = treebank_configs(SMALL, AT_BEST)
-    text = TreebankText(config)
+    text = treebank_text(config)
     planted, *controls = text.views[0]
     assert text.training.splitlines().count(planted.text) == 1
     assert not [each for each in controls if each.text in text.training]
@@ -53,7 +53,7 @@ def test_the_secret_stands_in_it_once(parts: dict[str, list[str]]) -> None:
 
 def test_the_tokenizer_knows_every_character(parts: dict[str, list[str]]) -> None:
     (config,) = treebank_configs(SMALL, AT_BEST)
-    text = TreebankText(config)
+    text = treebank_text(config)
     for each in (text.training, text.held_out):
         assert text.tokenizer.decode(text.tokenizer(each).input_ids) == each
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.word_tokenizer import word_tokenizer
 from leakage_tasks.research.victims.architectures import ARCHITECTURES
@@ -21,8 +20,8 @@ from leakage_tasks.training.text_batches import IGNORED, streams
 SMALL: dict[str, Any] = {"units": 16, "epochs": 2, "batch_size": 8, "length": 16}
 
 
-def train(text, validation=None, *, seed=0, checkpoints=None, on_epoch=None, tokenizer=None, **settings):
-    given: dict[str, Any] = {"tokenizer": tokenizer, "checkpoints": checkpoints, "on_epoch": on_epoch}
+def train(text, validation=None, *, seed=0, on_epoch=None, tokenizer=None, **settings):
+    given: dict[str, Any] = {"tokenizer": tokenizer, "on_epoch": on_epoch}
     recipe = LanguageModelRecipe(**{**SMALL, **settings})
     return train_lm(text, recipe, validation=validation, seed=seed, device="cpu", **given)
 
@@ -127,32 +126,6 @@ def test_without_patience_every_epoch_is_run_and_the_last_one_kept(text):
     trained = train(text[:90], text[1000:1200], epochs=5, learning_rate=1e-2)
     assert len(trained.losses) == 5
     assert trained.best is None
-
-
-# -- checkpoints --------------------------------------------------------------------------------------------
-
-
-def test_every_epoch_is_a_folder_that_loads(text, tmp_path):
-    seen = []
-
-    def note(epoch, model, losses):
-        seen.append(model.get_input_embeddings().weight.clone())
-
-    trained = train(text[:400], architecture="wavenet-2x188", checkpoints=tmp_path / "new" / "kept", on_epoch=note)
-    folders = sorted((tmp_path / "new" / "kept").iterdir())
-    assert [folder.name for folder in folders] == ["epoch-01", "epoch-02"]
-    for folder, embedding in zip(folders, seen, strict=True):
-        model = AutoModelForCausalLM.from_pretrained(folder)
-        assert torch.equal(model.get_input_embeddings().weight, embedding)
-        assert AutoTokenizer.from_pretrained(folder).encode("cat") == trained.tokenizer.encode("cat")
-
-
-def test_a_place_for_checkpoints_that_cannot_be_is_refused_before_training(text, tmp_path):
-    (tmp_path / "file").write_text("")
-    called = []
-    with pytest.raises(LeakageError, match="cannot be created.*give another folder"):
-        train(text[:400], checkpoints=tmp_path / "file", on_epoch=called.append)
-    assert not called
 
 
 # -- settings -----------------------------------------------------------------------------------------------

@@ -170,16 +170,6 @@ def test_clipped_training_learns(text):
     assert last.epsilon == math.inf
 
 
-def test_the_callback_sees_the_model_as_it_will_be_saved(text):
-    seen = []
-
-    def note(epoch, model, losses):
-        seen.append((epoch, model.training, type(model.lstm), len(losses)))
-
-    train_private_char_lm(text[:300], NOISY, epochs=2, batch_size=8, on_epoch=note, **TINY)
-    assert seen == [(1, False, torch.nn.LSTM, 1), (2, False, torch.nn.LSTM, 2)]
-
-
 @pytest.mark.parametrize(
     "bad", [{"epochs": 0}, {"batch_size": 0}, {"layers": 0}, {"decay_from": -0.1}, {"optimizer": "adamw"}]
 )

@@ -32,11 +32,6 @@ def test_a_row_is_framed_as_bert_frames_it():
     assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
 
 
-def test_lower_case_on_request():
-    tokenizer = train_wordpiece(TEXTS, vocabulary=90, lowercase=True)
-    assert tokenizer.tokenize("THE Fox") == tokenizer.tokenize("the fox")
-
-
 def test_words_given_are_whole_tokens_and_the_size_stays():
     words = ["Palestine", "xylophone", "fox", "Fulton"]
     tokenizer = train_wordpiece(TEXTS, vocabulary=90, words=words)
@@ -88,11 +83,6 @@ def test_another_process_learns_the_same_vocabulary():
 def test_a_word_that_is_none_is_refused(word):
     with pytest.raises(OptionError, match="cannot be one token"):
         train_wordpiece(TEXTS, vocabulary=90, words=[word])
-
-
-def test_an_upper_case_word_is_refused_where_everything_is_lowered():
-    with pytest.raises(OptionError, match="'Fox'"):
-        train_wordpiece(TEXTS, vocabulary=90, words=["Fox"], lowercase=True)
 
 
 def test_a_vocabulary_too_small_says_how_much_is_needed():
