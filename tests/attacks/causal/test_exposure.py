@@ -223,21 +223,6 @@ def test_draws_do_not_depend_on_the_batch():
         assert np.allclose(drawn.others, expected.others, rtol=1e-4)
 
 
-@pytest.mark.slow
-def test_the_estimates_interval_covers_the_truth():
-    hits = runs = 0
-    for secret in ("707", "120", "421", "018"):
-        canary = make("the pin is {digits:3}.", secret)
-        target = target_of(letters())
-        rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)
-        for seed in range(50):
-            options = {"budget": 600, "seed": seed, "settings": {"method": "estimated"}}
-            found = run_attack("exposure", target, [canary], **options)[0]
-            hits += found.rank_low <= rank <= found.rank_high
-            runs += 1
-    assert stats.binomtest(hits, runs, 0.95, alternative="less").pvalue > 0.01
-
-
 @pytest.mark.parametrize("budget", [30, 200, 500, 2000, 20_000])
 @pytest.mark.parametrize("method", ["auto", "estimated"])
 def test_the_budget_is_kept(budget, method):
