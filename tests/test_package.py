@@ -8,14 +8,10 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from conftest import Environment
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.conftest import ROOT, Environment, make_environment
 
 KNOWN = """
 import sys
@@ -29,6 +25,20 @@ assert "soft-prompt" in model_registry and not [name for name in sys.modules if 
 print(*manager.TaskManager().all_tasks)
 """
 TASKS = {path.stem for path in (ROOT / "task_configs").glob("*.yaml")}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Environment:
+    """An environment with the wheel, for tests that change nothing in it."""
+    made = make_environment(tmp_path_factory.mktemp("installed") / "venv")
+    made.install(wheel)
+    return made
+
+
+@pytest.fixture
+def own_copy(installed: Environment, tmp_path: Path) -> Environment:
+    """A copy of that environment, for a test that changes it; pip takes seconds to install the wheel again."""
+    return Environment(Path(shutil.copytree(installed.folder, tmp_path / "copy", symlinks=True)))
 
 
 def known_tasks(environment: Environment, **variables: str) -> set[str]:
@@ -126,30 +136,27 @@ def test_uv_installs_it_too(environment: Environment, wheel: Path, tree: Path, h
 
 
 @pytest.mark.slow
-def test_the_switch_turns_it_off(environment: Environment, wheel: Path) -> None:
-    environment.install(wheel)
+def test_the_switch_turns_it_off(installed: Environment) -> None:
     code = "import sys, lm_eval.models; print('leakage_tasks' in sys.modules, 'soft-prompt' in sys.modules)"
-    assert environment.run("-c", code, LM_EVAL_LEAKAGE_AUTOLOAD="0").stdout == "False False\n"
-    assert environment.run("-c", code).stdout == "True False\n"
+    assert installed.run("-c", code, LM_EVAL_LEAKAGE_AUTOLOAD="0").stdout == "False False\n"
+    assert installed.run("-c", code).stdout == "True False\n"
 
 
 @pytest.mark.slow
-def test_looking_the_harness_up_is_harmless(environment: Environment, wheel: Path) -> None:
-    environment.install(wheel)
+def test_looking_the_harness_up_is_harmless(installed: Environment) -> None:
     code = (
         "import sys; from importlib.util import find_spec; assert find_spec('lm_eval'); assert find_spec('lm_eval');"
         "print('lm_eval' in sys.modules); import lm_eval.models as m; from lm_eval.api.registry import model_registry;"
         "print('soft-prompt' in model_registry)"
     )
-    done = environment.run("-c", code)
+    done = installed.run("-c", code)
     assert (done.stdout, done.stderr) == ("False\nTrue\n", "")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["removed", "raising", "changed"])
-def test_a_broken_install_costs_one_warning(environment: Environment, wheel: Path, fault: str) -> None:
-    environment.install(wheel)
-    package = environment.site / "leakage_tasks"
+def test_a_broken_install_costs_one_warning(own_copy: Environment, fault: str) -> None:
+    package = own_copy.site / "leakage_tasks"
     if fault == "removed":
         shutil.rmtree(package)
     elif fault == "raising":
@@ -157,8 +164,8 @@ def test_a_broken_install_costs_one_warning(environment: Environment, wheel: Pat
     else:
         plugin = (package / "harness" / "plugin.py").read_text()
         (package / "harness" / "plugin.py").write_text(plugin + "\ndel HarnessHooks.add_models\n")
-    assert environment.run("-c", "pass").stderr == ""
-    done = environment.run("-m", "lm_eval", "--help")
+    assert own_copy.run("-c", "pass").stderr == ""
+    done = own_copy.run("-m", "lm_eval", "--help")
     assert "usage: lm-eval" in done.stdout
     (line,) = done.stderr.splitlines()
     assert line.startswith("lm-eval-leakage: ")
@@ -167,36 +174,30 @@ def test_a_broken_install_costs_one_warning(environment: Environment, wheel: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("left", ["startup file", "startup file and module"])
-def test_what_a_half_uninstall_leaves_is_harmless(environment: Environment, wheel: Path, left: str) -> None:
-    environment.install(wheel)
+def test_what_a_half_uninstall_leaves_is_harmless(own_copy: Environment, left: str) -> None:
     for name in ("leakage_tasks", "adapters", "task_configs"):
-        shutil.rmtree(environment.site / name)
+        shutil.rmtree(own_copy.site / name)
     if left == "startup file":
-        (environment.site / "lm_eval_leakage_startup.py").unlink()
-    assert environment.run("-c", "pass").stderr == ""
-    done = environment.run("-c", "import lm_eval; print(lm_eval.__name__)")
+        (own_copy.site / "lm_eval_leakage_startup.py").unlink()
+    assert own_copy.run("-c", "pass").stderr == ""
+    done = own_copy.run("-c", "import lm_eval; print(lm_eval.__name__)")
     assert done.stdout == "lm_eval\n"
     assert len(done.stderr.splitlines()) == (0 if left == "startup file" else 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "loaded"), [(["-I"], True), (["-E", "-s"], True), (["-S"], False)])
-def test_pythons_own_switches_go_before_ours(
-    environment: Environment, wheel: Path, options: list[str], loaded: bool
-) -> None:
-    environment.install(wheel)
+def test_pythons_own_switches_go_before_ours(installed: Environment, options: list[str], loaded: bool) -> None:
     code = "import sys; print('lm_eval_leakage_startup' in sys.modules, 'leakage_tasks' in sys.modules)"
-    done = environment.run(*options, "-c", code)
+    done = installed.run(*options, "-c", code)
     assert (done.stdout, done.stderr) == (f"{loaded} False\n", "")
 
 
 @pytest.mark.slow
-def test_the_startup_file_loads_its_module_alone(environment: Environment, wheel: Path) -> None:
-    code = "import sys; print(*sorted(sys.modules))"
-    before = set(environment.run("-c", code).stdout.split())
-    environment.install(wheel)
-    after = set(environment.run("-c", code).stdout.split())
-    assert after - before == {"lm_eval_leakage_startup"}
+def test_the_startup_file_loads_its_module_alone(environment: Environment, installed: Environment) -> None:
+    code = "import sys; print(*sys.modules)"
+    without, with_it = (set(each.run("-c", code).stdout.split()) for each in (environment, installed))
+    assert with_it - without == {"lm_eval_leakage_startup"}
 
 
 READING_HARNESS = {
@@ -234,13 +235,12 @@ print(*made().all_tasks)
 
 
 @pytest.mark.slow
-def test_a_harness_that_reads_entry_points_is_left_alone(environment: Environment, wheel: Path) -> None:
-    environment.install(wheel)
+def test_a_harness_that_reads_entry_points_is_left_alone(own_copy: Environment) -> None:
     for name, code in READING_HARNESS.items():
-        path = environment.site / "lm_eval" / name
+        path = own_copy.site / "lm_eval" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code)
-    done = environment.run("-c", LEFT_ALONE)
+    done = own_copy.run("-c", LEFT_ALONE)
     assert done.stderr == ""
     assert set(done.stdout.split()) == TASKS
 
@@ -273,14 +273,6 @@ def test_another_adapters_package_that_hides_ours_is_said_once(environment: Envi
     assert "another package called 'adapters'" in line
     assert str(environment.site) in line
     assert "pip install ." in line
-
-
-@pytest.mark.slow
-def test_the_harness_lists_our_tasks(environment: Environment, wheel: Path) -> None:
-    environment.install(wheel)
-    listed = environment.run("-m", "lm_eval", "ls", "tasks").stdout
-    cells = {cell.strip() for line in listed.splitlines() for cell in line.split("|")}
-    assert cells >= TASKS
 
 
 def test_the_versions_the_tests_run_with_are_in_range() -> None:
