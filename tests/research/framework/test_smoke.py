@@ -21,9 +21,10 @@ STUDIES = [
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all, so that studies of one paper share what they can."""
-    return tmp_path_factory.mktemp("studies")
+def output(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """One folder for all workers, so that studies of one paper share what they can."""
+    temporary = tmp_path_factory.getbasetemp()
+    return (temporary if worker_id == "master" else temporary.parent) / "studies"
 
 
 @pytest.mark.slow

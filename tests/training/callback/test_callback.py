@@ -159,20 +159,14 @@ def test_no_loss_is_missing_from_the_log_for_it(tmp_path):
         ({"every": 4}, {}, [0, 4, 8]),
         ({}, {"max_steps": 6}, [0, 4, 6]),
         ({"every": 100}, {"gradient_accumulation_steps": 2}, [0, 4]),
+        ({"baseline": 0}, {}, [4, 8]),
+        ({"every": 3, "last": False}, {}, [0, 3, 6]),
+        ({"last": False}, {}, [0, 4, 8]),
     ],
 )
 @pytest.mark.usefixtures("quick")
-def test_points_are_measured_once_where_they_are_due_and_at_the_end(tmp_path, watch, arguments, steps):
+def test_points_are_measured_once_where_they_are_due_and_at_the_ends_if_wanted(tmp_path, watch, arguments, steps):
     assert [entry["step"] for entry in looks(watched(tmp_path, watch=watch, **arguments))] == steps
-
-
-@pytest.mark.parametrize(
-    ("watch", "steps"),
-    [({"baseline": 0}, [4, 8]), ({"every": 3, "last": False}, [0, 3, 6]), ({"last": False}, [0, 4, 8])],
-)
-@pytest.mark.usefixtures("quick")
-def test_the_first_and_the_last_point_can_be_left_out(tmp_path, watch, steps):
-    assert [entry["step"] for entry in looks(watched(tmp_path, watch=watch))] == steps
 
 
 @pytest.mark.usefixtures("quick")
