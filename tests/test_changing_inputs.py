@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -15,23 +14,8 @@ from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.defences.sanitize import sanitize
 from tests.conftest import Leakage
+from tests.core.test_stable_inputs import appended, cut, replaced
 from tests.report.made import STAMP, leaking, results
-
-
-def appended(path: Path) -> None:
-    with path.open("a") as file:
-        file.write("more\n")
-
-
-def replaced(path: Path) -> None:
-    other = path.with_name("other")
-    other.write_bytes(path.read_bytes())
-    other.replace(path)
-
-
-def cut(path: Path) -> None:
-    os.truncate(path, 2)
-
 
 CHANGES = pytest.mark.parametrize("change", [appended, replaced, cut])
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from leakage_tasks.canaries.detect import DETECTORS, find_secrets, kinds_of
 from leakage_tasks.core.errors import OptionError
+from tests.canaries.kinds.checks import AFTER, AROUND
 
-AROUND = st.sampled_from(["", "say ", "卡号", "naïve: ", "«", "(", "\n", "€ ", "\U0001f600", "=", "ß "])
-AFTER = st.sampled_from(["", " then", "です", ", é", "»", ")", "\n", ".", "\U0001f600", "; ", "?"])
 DIGITS = st.integers(0, 9).map(str)
 GROUPS = {13: [(4, 3, 3, 3)], 14: [(4, 6, 4)], 15: [(4, 6, 5)], 16: [(4, 4, 4, 4)], 19: [(4, 4, 4, 4, 3)]}
 FIRST = {13: "4", 14: "3", 15: "3", 16: "2345", 17: "6", 18: "6", 19: "36"}

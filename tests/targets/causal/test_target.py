@@ -3,36 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    GPTNeoXConfig,
-    LlamaConfig,
-    MambaConfig,
-    MistralConfig,
-)
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget, PredictsNextToken, ScoresSequences
 from leakage_tasks.targets.causal import reader
 from leakage_tasks.targets.causal.text_rows import TextRows
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
+from tests.targets.suffix_oracle import ARCHITECTURES, model_of
 
 TEXTS = ["the pin is 1234.", "x", "code ab7-z and some more words", "19"]
-SMALL = {
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "vocab_size": 400,
-    "max_position_embeddings": 64,
-}
-ARCHITECTURES = {
-    "llama": LlamaConfig(**SMALL, num_key_value_heads=1),
-    "sliding window": MistralConfig(**SMALL, num_key_value_heads=1, sliding_window=4),
-    "gpt-neox": GPTNeoXConfig(**SMALL),
-    "mamba": MambaConfig(vocab_size=400, hidden_size=16, num_hidden_layers=2),
-}
 
 
 def stepped(target, tokens, half):
@@ -83,21 +62,11 @@ def test_token_by_token_equals_one_pass(half, cached):
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_caches_of_many_kinds_are_continued_rightly(name):
-    torch.manual_seed(0)
-    model, tokenizer = AutoModelForCausalLM.from_config(ARCHITECTURES[name]).eval(), merging()
+    model, tokenizer = model_of(name), merging()
     target = CausalTarget(model, tokenizer)
     tokens = target.encode(["the pin is 1234, code ab19."])[0]
     expected = direct_costs(model, tokenizer, ["the pin is 1234, code ab19."])[0]
     assert stepped(target, tokens, 3) == pytest.approx(expected, abs=1e-3)
-
-
-def test_a_recurrent_state_is_continued_rightly():
-    torch.manual_seed(0)
-    model = CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(letters()))).eval()
-    target = CausalTarget(model, letters())
-    tokens = target.encode(["the pin is 1234."])[0]
-    expected = direct_costs(model, letters(), ["the pin is 1234."])[0]
-    assert stepped(target, tokens, 5) == pytest.approx(expected, abs=1e-3)
 
 
 def test_texts_of_several_passes_are_joined_and_selected_in_order():
