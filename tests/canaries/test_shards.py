@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import shutil
-import stat
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -24,6 +23,7 @@ from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError, OptionError, PlantingError
 from leakage_tasks.data.shards import new_folders
 from tests.conftest import Leakage, Ran
+from tests.core.test_permissions import mode_of
 
 SIZES = (5, 1, 17, 40)
 
@@ -52,10 +52,6 @@ def lines(kind: str, shard: int) -> bytes:
     rows = [f"row {number} of shard {shard}" for number in range(SIZES[shard])]
     texts = [json.dumps({"text": row, "other": 1}) for row in rows] if kind == "jsonl" else rows
     return "".join(f"{text}\n" for text in texts).encode()
-
-
-def mode_of(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 def make(folder: Path, ending: str) -> Path:

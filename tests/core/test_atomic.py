@@ -18,10 +18,7 @@ from leakage_tasks.core import atomic as files
 from leakage_tasks.core import signal_cleanup
 from leakage_tasks.core.atomic import leftovers, replacing
 from leakage_tasks.core.errors import LeakageError
-
-
-def mode_of(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
+from tests.core.test_permissions import mode_of
 
 
 def test_a_file_takes_the_place_of_an_older_one(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from leakage_tasks.canaries import make_canaries, plant, write_manifest
 from tests.canaries.killed import COMMAND
 from tests.data.served_hub import COMMIT, NAME, ServedHub, serving
+from tests.data.test_hub import rows_of
 
 SHARDS, ROWS = 2, 40
 
@@ -50,10 +51,6 @@ def run(hub: ServedHub, home: Path, *words: object) -> subprocess.CompletedProce
     environment = {**os.environ, "HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_HOME": str(home)}
     command = [sys.executable, "-c", COMMAND, *map(str, words)]
     return subprocess.run(command, env={**environment, "NO_PROXY": "127.0.0.1"}, capture_output=True, text=True)
-
-
-def rows_of(folder: Path) -> pa.Table:
-    return pa.concat_tables(pq.read_table(path) for path in sorted(folder.glob("*.parquet")))
 
 
 @pytest.mark.slow

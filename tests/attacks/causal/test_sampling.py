@@ -16,6 +16,7 @@ from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.tokens import token_paths as layout
+from tests.attacks.causal.test_beam import guesses
 from tests.attacks.visits import visits_of
 from tests.attacks.written_down import DIGITS, at_random, by_cost, canary, cost, target
 from tests.oracles import brute_rank, letters, merging, tiny_gpt2
@@ -23,10 +24,6 @@ from tests.oracles import brute_rank, letters, merging, tiny_gpt2
 
 def sample(chances, secret="00", budget=20_000, seed=0, **chosen):
     return run_attack("sample-tokens", target(chances), [canary(secret)], budget=budget, seed=seed, values=chosen)[0]
-
-
-def guesses(found):
-    return ["".join(guess.filling) for guess in found.guesses]
 
 
 def drawn(explorer, numbers, seed="s"):

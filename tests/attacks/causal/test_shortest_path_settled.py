@@ -17,6 +17,7 @@ from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.metrics.extraction import extracted, success_at
 from leakage_tasks.targets import CausalTarget
+from tests.attacks.causal.test_beam import guesses
 from tests.attacks.written_down import DIGITS, at_random, by_cost, canary, target
 from tests.attacks.written_down import beam as narrow_beam
 from tests.oracles import letters, merging, tiny_gpt2
@@ -26,10 +27,6 @@ NINE = "271828182"
 
 def search(chances, secret, budget=20_000, **chosen):
     return run_attack("shortest-path", target(chances), [canary(secret)], budget=budget, values=chosen)[0]
-
-
-def guesses(found):
-    return ["".join(guess.filling) for guess in found.guesses]
 
 
 def memorized(secret, chance):

@@ -11,6 +11,7 @@ from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets import CausalTarget
+from tests.attacks.causal.test_beam import guesses
 from tests.attacks.written_down import DIGITS, at_random, batched_dijkstra, by_cost, canary, cost, target
 from tests.oracles import brute_rank, merging, tiny_gpt2
 
@@ -18,10 +19,6 @@ from tests.oracles import brute_rank, merging, tiny_gpt2
 def search(chances, secret="000", budget=20_000, **chosen):
     values = {"stopping": "proven", **chosen}
     return run_attack("shortest-path", target(chances), [canary(secret)], budget=budget, values=values)[0]
-
-
-def guesses(found):
-    return ["".join(guess.filling) for guess in found.guesses]
 
 
 @settings(max_examples=10)
