@@ -111,11 +111,12 @@ def wordpiece() -> Any:
 
 
 @lru_cache
-def tiny_bert(seed: int = 0, labels: tuple[str, ...] = ("low", "mid", "high"), spread: float = 0.5) -> Any:
+def tiny_bert(seed: int = 0) -> Any:
     """A random two-layer BERT classifier whose probabilities are far from uniform."""
     from transformers import BertConfig, BertForSequenceClassification
 
     torch.manual_seed(seed)
+    labels = ("low", "mid", "high")
     config = BertConfig(
         vocab_size=len(wordpiece()),
         hidden_size=32,
@@ -123,7 +124,7 @@ def tiny_bert(seed: int = 0, labels: tuple[str, ...] = ("low", "mid", "high"), s
         num_attention_heads=2,
         intermediate_size=64,
         max_position_embeddings=40,
-        initializer_range=spread,
+        initializer_range=0.5,
         id2label=dict(enumerate(labels)),
         label2id={label: place for place, label in enumerate(labels)},
         pad_token_id=0,

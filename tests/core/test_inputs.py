@@ -57,8 +57,6 @@ READERS: dict[str, Reader] = {
     "text.jsonl": lambda path: documents(str(path)),
     "dataset_dict.json": lambda path: saved_splits(path.parent),
 }
-FILES_ALONE = {"data.jsonl", SAMPLES}
-"""Those are read more than once, or line by line, from files alone."""
 
 
 @pytest.fixture(params=[DEEP, f'{{"a": {DEEP}', HUGE, f'{{"date": {HUGE}}}'], ids=["deep", "deeper", "huge", "field"])

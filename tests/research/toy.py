@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,6 +46,6 @@ def draw(report: Report, path: Path) -> None:
     path.write_bytes(b"\x89PNG" + str(len(report.rows)).encode())
 
 
-def make_study(toy: Toy, name: str = "coins/table-1", plot: Callable[[Report, Path], None] | None = draw) -> Study:
+def make_study(toy: Toy, name: str = "coins/table-1") -> Study:
     scales: dict[Scale, str] = {"smoke": "no time", "paper": "a mint"}
-    return Study(name, "Two coins", "Coins, Table 1", scales, toy.trials, toy.run, toy.report, plot)
+    return Study(name, "Two coins", "Coins, Table 1", scales, toy.trials, toy.run, toy.report, draw)

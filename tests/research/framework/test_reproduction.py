@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import permutations
@@ -24,7 +23,7 @@ from leakage_tasks.research.framework.papers import (
     TableCell,
     drawing,
 )
-from leakage_tasks.research.framework.registry import Study, all_studies
+from leakage_tasks.research.framework.registry import all_studies
 from leakage_tasks.research.framework.report import Measured
 from leakage_tasks.research.framework.reproduction import PageRow, beyond_rows, outcome
 from leakage_tasks.research.framework.stored_results import StoredResult, read_store
@@ -39,8 +38,8 @@ ROWS = [{"coin": 1, "ours": {"value": 1.0, "low": 0.292, "high": 1.0, "count": 3
 STUDY = make_study(Toy())
 
 
-def rows_of(*results: StoredResult, paper: Paper = PAPER, studies: Sequence[Study] = (STUDY,)) -> dict[str, PageRow]:
-    rows = outcome(paper, results, {study.name: study for study in studies}).rows
+def rows_of(*results: StoredResult, paper: Paper = PAPER) -> dict[str, PageRow]:
+    rows = outcome(paper, results, {STUDY.name: STUDY}).rows
     return {row["part"]: row for row in rows}
 
 

@@ -113,8 +113,8 @@ class Rounding(CausalTarget):
         return super().log_perplexity(texts) + noise * self.noise.token_bits * np.sqrt(lengths)
 
 
-def rounding(times, scale=8.0, dtype=torch.bfloat16):
-    target = Rounding(large_logits(dtype, scale), letters())
+def rounding(times):
+    target = Rounding(large_logits(torch.bfloat16, 8.0), letters())
     target.times = times
     return target
 
