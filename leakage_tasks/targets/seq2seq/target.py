@@ -29,6 +29,7 @@ from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence
 from leakage_tasks.targets.token_ids import ALONE
 from leakage_tasks.targets.tokens.automaton import parse
+from leakage_tasks.targets.tokens.tries import Tries
 
 ROWS = 512
 """Maximum number of sentence pairs in a pass."""
@@ -95,6 +96,7 @@ class Seq2SeqTarget(TextModel):
         self.source_tokens = encode_source or spoken.tokenizer.encode
         self.decoder = Decoder(self.model, self.device, lambda: self.noise, self.opening[:-1])
         self.engines: dict[bool, Engine] = {}
+        self.tries = Tries()
 
     def given(self, canary: Canary) -> GivenSource | FilledSource:
         """Return a target for a canary; with a fixed source it can be searched like a causal model.
@@ -176,7 +178,8 @@ class GivenSource(CausalTarget):
             cached=family.cached,
         )
         self._family, self._source_tokens = family, tuple(source)
-        self.spelling, self.states, self._engines = family.spelling, family.states, family.engines
+        self.spelling, self.states = family.spelling, family.states
+        self._engines, self._tries = family.engines, family.tries
         self.pass_rows = replace(family.pass_rows, max_length=self.max_length)
         self.most_padding = family.most_padding
 

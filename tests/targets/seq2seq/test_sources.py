@@ -14,12 +14,13 @@ import pytest
 import torch
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.canaries import Canary
+from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.log import log
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.research.victims.translation import TranslationRecipe, train_translator
 from leakage_tasks.targets import Seq2SeqTarget
 from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
+from leakage_tasks.targets.tokens.trie import TriePaths
 from tests.targets.seq2seq.test_languages import told
 from tests.targets.seq2seq.test_target import FAMILIES, ending, tiny
 from tests.translators import opening_of, tokenizer_of
@@ -196,3 +197,12 @@ def test_the_studies_translator_is_searched_after_several_sources_at_once() -> N
         own = costs[canary.space.index(canary.secret)]
         assert found.log_perplexity == pytest.approx(own, abs=1e-4)
         assert found.rank == sum(cost <= own + 1e-4 for cost in costs)
+
+
+def test_a_space_is_enumerated_once_for_all_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    family, space = target_of("t5"), make_canaries("pin {letters:2}.", 1, controls=0)[0].attack_space
+    enumerated, build = [], TriePaths._build
+    monkeypatch.setattr(TriePaths, "_build", lambda trie, *rows: enumerated.append(rows) or build(trie, *rows))
+    first, *others = [family.after(source).paths(space) for source in SOURCES]
+    assert len(enumerated) == 1
+    assert all(paths.graph is first.graph for paths in others)
