@@ -34,7 +34,8 @@ from benchmarks.peaks import held
 from benchmarks.plan_against_run import TASKS, canaries_for
 from leakage_tasks.canaries import write_manifest
 from leakage_tasks.core.sizes import size_words
-from leakage_tasks.planning.plan import Planner, planned_tasks
+from leakage_tasks.planning.plan import planned_tasks
+from leakage_tasks.planning.planner import Planner
 from leakage_tasks.selftest.run import load_model
 from tests.oracles import letters, wordpiece
 

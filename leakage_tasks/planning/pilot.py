@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -51,15 +50,6 @@ class Attempt:
     """The number of passes that read rows for each canary, by its index."""
     findings: dict[int, Finding] = field(default_factory=dict)
     """The findings of finished attacks, by index of the canary."""
-
-
-def sample_canaries(canaries: Sequence[Canary], number: int, seed: int) -> list[Canary]:
-    """Draw a random sample of canaries without natural ones, or take all of them if there are at most ``number``.
-
-    The cost of a search reveals how well the model knows a secret, so natural secrets are left out.
-    """
-    eligible = [canary for canary in canaries if canary.kind != "natural"]
-    return random.Random(f"plan:{seed}").sample(eligible, min(number, len(eligible)))
 
 
 def check_number(number: int) -> None:

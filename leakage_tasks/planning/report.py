@@ -13,7 +13,7 @@ from leakage_tasks.core.sizes import size_words
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.core.version import __version__
 from leakage_tasks.planning.estimate import QUANTITIES, CostEstimate, KindPlan, Plan
-from leakage_tasks.planning.plan import NATURAL
+from leakage_tasks.planning.planner import NATURAL
 from leakage_tasks.stats.totals import LEVEL
 
 SCHEMA = 1
@@ -54,10 +54,11 @@ def notes(plan: Plan) -> list[str]:
         f"{pace.at_once} rows per pass",
     ]
     if len(unknown) < len(plan.kinds):
+        missed = "canaries that a pilot of this size can miss count with the most that their attack may read, so "
         lines.append(
             f"likely (range): the range of rows, passes and tokens contains the true value in {LEVEL * 10:.0f} of 10 "
-            "pilots, and the range of time too if the load of the machine stays equal; canaries that a pilot of this "
-            "size can miss count with the most that their attack may read, so a larger --pilot narrows the range"
+            "pilots, and the range of time too if the load of the machine stays equal; "
+            f"{missed if any(map(_is_random, plan.kinds)) else ''}a larger --pilot narrows the range"
         )
     if any(kind.kind != NATURAL for kind in unknown):
         lines.append(
@@ -79,6 +80,11 @@ def notes(plan: Plan) -> list[str]:
     if len(unknown) < len(plan.kinds):
         pilot = f"the pilot took {_seconds(plan.pilot_seconds)}"
     return [*lines, f"times do not include loading the model; {pilot}"]
+
+
+def _is_random(kind: KindPlan) -> bool:
+    """Return True if the pilot is a part of the kind's canaries, drawn with equal chances."""
+    return 0 < kind.piloted < kind.canaries and not kind.groups["rows"].chances
 
 
 def write_report(path: Path, plan: Plan, options: Mapping[str, Any]) -> None:

@@ -1,13 +1,17 @@
-"""Ranges for a total cost, estimated from a sample of the members. No distribution is assumed, since costs have heavy
-tails."""
+"""Ranges for a total cost, estimated from a sample of the members.
+
+For a simple random sample, no distribution is assumed, since costs have heavy tails. A sample drawn in proportion to
+expected costs contains most of the tail, and its range follows from the spread of the cost per expected cost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
+from scipy.optimize import nnls
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
@@ -15,6 +19,10 @@ LEVEL = 0.8
 """Share of the samples whose range contains the true total."""
 DRAWS = 4000
 """Number of random rank samples behind a range. Their random seed is fixed."""
+LEAST_ERROR = 0.15
+"""Smallest standard error of a total from expected costs, as a share of the total. A few costs may agree by chance."""
+LARGEST = 50.0
+"""Largest logarithm of a factor between totals."""
 LISTED = 4096
 """Maximum size of a group whose ranks are drawn without replacement; in larger groups repeated ranks are negligible."""
 
@@ -25,7 +33,8 @@ class Stratum:
 
     ``sampled`` are the known values. ``unfinished`` are lower bounds on further values of the sample. ``sample`` names
     the sample: groups with one name share their members, so a member with a high rank in one group has a high rank in
-    the others.
+    the others. ``chances`` are the probabilities with which the members of the sample were drawn, ``sampled`` before
+    ``unfinished``; empty if they were equal.
     """
 
     size: int
@@ -34,6 +43,7 @@ class Stratum:
     most: float
     sample: str = ""
     unfinished: tuple[float, ...] = ()
+    chances: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.number > self.size:
@@ -49,12 +59,38 @@ class Stratum:
         """The expected total: the size times the mean, which is estimated as for exponential lifetimes with censoring.
 
         That is the sum of all values, bounds included, over the number of known values, at most ``most``. Without a
-        known value each member counts as ``most``, so that the plan is not exceeded.
+        known value each member counts as ``most``, so that the plan is not exceeded. With ``chances`` it is the mean of
+        :attr:`estimates`.
         """
         if not self.sampled:
             return self.size * max((self.most, *self.unfinished))
+        if self.chances:
+            likely = self.estimates.mean() * self.number / len(self.sampled)
+            return float(np.clip(likely, *self.ends))
         mean = (sum(self.sampled) + sum(self.unfinished)) / len(self.sampled)
         return self.size * (min(mean, max((self.most, *self.sampled))) if self.unfinished else mean)
+
+    @cached_property
+    def estimates(self) -> FloatArray:
+        """Estimates of the total from each member of the sample alone, ``[n]``, from the ``chances``.
+
+        A member's value, less a constant that all members have, over its chance (Horvitz and Thompson, "A
+        Generalization of Sampling Without Replacement from a Finite Universe", 1952). The constant is that of the line
+        through values and chances, both not negative, so the mean is also exact if the values are constant.
+        """
+        values, chances = np.array([*self.sampled, *self.unfinished]), np.array(self.chances)
+        # Relative errors, since a member's value varies in proportion to its size.
+        line, _ = nnls(np.stack([1 / chances, np.ones(len(chances))], axis=1), values / chances)
+        constant = 0.0 if self.unfinished else line[0]
+        estimates: FloatArray = constant * self.size + len(values) * (values - constant) / chances
+        return estimates
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest total that the sample permits."""
+        others, known = self.size - self.number, sum(self.sampled)
+        least, most = known + sum(self.unfinished), known + len(self.unfinished) * self.most
+        return least + others * self.least, most + others * self.most
 
 
 def total_range(groups: Sequence[Stratum]) -> tuple[float, float]:
@@ -64,15 +100,23 @@ def total_range(groups: Sequence[Stratum]) -> tuple[float, float]:
     between theirs; a member beyond the sample is counted at the group's bound. The ranks of the sampled members are
     random, so each end is a quantile of totals over random ranks. This is the bound of Learned-Miller and Thomas ("A
     New Confidence Interval for the Mean of a Bounded Random Variable", 2019, arXiv:1905.06208) for sampling without
-    replacement, summed over groups. A group without a sample is counted at its bounds.
+    replacement, summed over groups. A group without a sample is counted at its bounds. In a group with
+    ``chances``, the logarithm of the total has errors by Student's t instead.
     """
     low, high = np.zeros(DRAWS), np.zeros(DRAWS)
     ranks: dict[tuple[str, int, int], IntArray] = {}
+    errors: dict[str, FloatArray] = {}
     for number, group in enumerate(groups):
-        key = (group.sample or f"#{number}", group.size, group.number)
-        if key not in ranks:
-            ranks[key] = _ranks(group.size, group.number, len(ranks))
-        least, most = _totals(_widened(group), ranks[key])
+        name = group.sample or f"#{number}"
+        if group.chances and group.number < group.size:
+            if name not in errors:
+                errors[name] = np.random.default_rng(len(errors)).standard_t(max(group.number - 2, 1), DRAWS)
+            least, most = _totals_by_chances(_widened(group), errors[name])
+        else:
+            key = (name, group.size, group.number)
+            if key not in ranks:
+                ranks[key] = _ranks(group.size, group.number, len(ranks))
+            least, most = _totals(_widened(group), ranks[key])
         low, high = low + least, high + most
     miss = (1 - LEVEL) / 2
     return float(np.quantile(low, miss)), float(np.quantile(high, 1 - miss))
@@ -95,6 +139,15 @@ def _totals(group: Stratum, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
     starts[:, 1:-1] -= 1
     lower = np.diff(starts, axis=1) @ np.append(group.least, least)
     return lower, upper
+
+
+def _totals_by_chances(group: Stratum, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the greatest total of a group, each ``[n]``, for ``errors`` ``[n]`` in standard errors."""
+    spread = float(group.estimates.std(ddof=2)) if group.number > 2 else np.inf
+    error = max(spread / np.sqrt(group.number) / max(group.likely, 1e-9), LEAST_ERROR)
+    # Costs have heavy tails: a total is too low more often, and by a larger factor, than it is too high.
+    totals = np.clip(group.likely * np.exp(np.clip(error * errors, -LARGEST, LARGEST)), *group.ends)
+    return totals, np.full_like(totals, group.ends[1]) if group.unfinished else totals
 
 
 @lru_cache(maxsize=64)

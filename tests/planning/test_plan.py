@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import logging
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,17 @@ import numpy as np
 import pytest
 from lm_eval.models.huggingface import HFLM
 
+from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, estimate_of
+from leakage_tasks.planning.expected_costs import FILLINGS, expected_cost
 from leakage_tasks.planning.limits import AttackLimits
 from leakage_tasks.planning.memory import memory_of
 from leakage_tasks.planning.pace import Pace
 from leakage_tasks.planning.pilot import attack_together
-from leakage_tasks.planning.plan import Planner, make_plan, planned_tasks
+from leakage_tasks.planning.plan import make_plan, planned_tasks
+from leakage_tasks.planning.planner import Planner
 from leakage_tasks.planning.report import row_text, table
 from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum, total_range
@@ -31,6 +35,7 @@ from tests.targets.seq2seq.test_target import ending, tiny
 from tests.targets.text_models import TextOnly, hf
 
 TASK = "canary_exposure"
+FINDING = Finding("c", "rank-sample", True, 1, "random", 1.0)
 METADATA = {"budget": 300}
 
 
@@ -152,14 +157,52 @@ def test_bar_and_rows_come_while_the_pilot_runs(lm: Any, manifest: str) -> None:
 
 def test_natural_secrets_are_never_tried(lm: Any, tmp_path: Path) -> None:
     made = make_canaries("pin {digits:4}.", 8, controls=0, seed=3, id_prefix="p")
+    others = make_canaries("pin {digits:4}.", 6, controls=0, seed=4, id_prefix="q")
     natural = [dataclasses.replace(each, kind="natural") for each in made]
     plan = make_plan(lm, [planned(manifest_of(tmp_path, natural))], 5)
+    both = Planner(lm, planned(manifest_of(tmp_path, [*natural, *others])), 3)
+    both.kinds()
+    assert sorted(both.expected) == sorted(each.id for each in others)
     (kind,) = plan.kinds
     assert (kind.kind, kind.canaries, kind.piloted, plan.pilot_seconds) == ("natural", 8, 0, 0)
     assert (kind.limits.rows, kind.groups["rows"].least, kind.groups["tokens"].least) == (512, 1, 1)
     told = table(plan)
     assert "natural secrets are not attacked" in told
     assert not any("".join(each.secret) in told for each in natural)
+
+
+def test_the_pilot_is_drawn_by_comparing_secrets_with_random_fillings(lm: Any, manifest: str) -> None:
+    planner = Planner(lm, planned(manifest), 5)
+    kinds = planner.kinds()
+    assert len(planner.expected) == 24
+    assert all(len(kind.groups["rows"].chances) == 5 for kind in kinds)
+    # The same random fillings, scored without an attack.
+    request = planner.pairs[0][1]
+    space = request.canary.attack_space
+    fillings = space.sample(FILLINGS, f"{request.seed}:histogram")
+    costs = request.target.log_perplexity([space.fill(filling) for filling in (request.canary.secret, *fillings)])
+    finding = dataclasses.replace(
+        FINDING, log2_size=math.log2(space.size), log_perplexity=costs[0], extra={"costs": costs[1:].tolist()}
+    )
+    assert planner.expected[request.canary.id] == pytest.approx(expected_cost(finding), rel=1e-3)
+
+
+def test_canaries_are_compared_once_for_all_tasks_and_not_if_all_are_piloted(lm: Any, manifest: str) -> None:
+    for pilot, times in ((5, 1), (12, 0)):
+        out = io.StringIO()
+        make_plan(lm, [planned(manifest), planned(manifest, task="canary_extraction")], pilot, PilotWatch(60, out))
+        assert out.getvalue().count("comparing 24 secrets") == times
+
+
+def test_a_comparison_without_time_leaves_a_random_pilot(lm: Any, manifest: str, monkeypatch: Any) -> None:
+    watch = PilotWatch(60)
+    monkeypatch.setattr(
+        watch, "open_share", lambda groups: setattr(watch, "_deadline", 0.0 if groups > 2 else math.inf)
+    )
+    planner = Planner(lm, planned(manifest), 5)
+    kinds = planner.kinds(watch)
+    assert planner.expected == {}
+    assert [(kind.piloted, kind.groups["rows"].chances) for kind in kinds] == [(5, ()), (5, ())]
 
 
 def test_what_a_server_logs_of_natural_secrets_is_hidden(

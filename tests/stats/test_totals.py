@@ -123,3 +123,41 @@ def test_a_range_with_unfinished_members_holds_that_of_the_finished_ones() -> No
     whole = total_range([Stratum(20, (3.0, 9.0, 30.0, 5.0, 60.0), 1, 80)])
     cut = total_range([Stratum(20, (3.0, 9.0, 5.0), 1, 80, unfinished=(20.0, 10.0))])
     assert cut[0] <= whole[0] <= whole[1] <= cut[1]
+
+
+def chances_of(expected: np.ndarray, number: int) -> np.ndarray:
+    return number * expected / expected.sum()
+
+
+def test_by_chances_the_total_is_exact_if_values_are_constant_or_in_proportion() -> None:
+    expected = np.array([1.0, 2, 3, 4, 6, 8, 9, 11, 12, 14])
+    chances = chances_of(expected, 4)
+    for values in (np.full(10, 52.0), 30 * expected):
+        drawn = [0, 3, 5, 8]
+        group = Stratum(10, tuple(values[drawn]), 1, 1000, chances=tuple(chances[drawn]))
+        assert group.likely == pytest.approx(values.sum())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.1, 0.5])
+def test_by_chances_the_range_holds_the_truth_in_8_of_10_samples(noise: float) -> None:
+    """Log-normal costs of which a noisy expectation is known: the range is narrower than without, and holds."""
+    random = np.random.default_rng(4)
+    expected = np.exp(random.normal(0, 1, 100))
+    costs = 50 + 300 * expected * np.exp(random.normal(0, noise, 100))
+    chances, held, ratios = chances_of(expected, 5), 0, []
+    for _ in range(400):
+        drawn = np.searchsorted(np.cumsum(chances), random.random() + np.arange(5))
+        low, high = total_range([Stratum(100, tuple(costs[drawn]), 1, 40_000, chances=tuple(chances[drawn]))])
+        held += low <= costs.sum() <= high
+        ratios.append(high / low)
+    assert held >= 320
+    assert np.median(ratios) < 3
+
+
+def test_by_chances_unfinished_members_may_take_the_most() -> None:
+    group = Stratum(8, (10.0, 20.0), 1, 100, unfinished=(5.0,), chances=(0.2, 0.4, 0.4))
+    low, high = total_range([group])
+    assert low >= 10 + 20 + 5 + 5 * 1
+    assert high == 10 + 20 + 6 * 100
+    assert group.likely == pytest.approx((10 / 0.2 + 20 / 0.4 + 5 / 0.4) * 3 / 2)

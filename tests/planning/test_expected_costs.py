@@ -1,0 +1,79 @@
+"""Expected costs against the formula written again, and the chances with which a pilot is drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t as student
+
+from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.canaries import make_canaries
+from leakage_tasks.planning.expected_costs import draw_pilot, expected_cost
+from leakage_tasks.stats.totals import Stratum
+
+CANARIES = make_canaries("the pin of {unique} is {digits:6}.", 20, controls=0, seed=3)
+COSTS = [20.0, 22.5, 19.0, 24.0, 21.0, 20.5, 23.0, 18.0]
+
+
+def compared(cost: float, costs: list[float], log2_size: float = 20.0) -> Finding:
+    return Finding("c", "rank-sample", True, 1, "random", log2_size, log_perplexity=cost, extra={"costs": costs})
+
+
+@pytest.mark.parametrize("cost", [25.0, 21.0, 19.5, 16.0])
+def test_it_grows_as_fewer_fillings_are_expected_to_cost_less(cost: float) -> None:
+    mean, spread = np.mean(COSTS), np.sqrt(np.var(COSTS) * 8 / 7)
+    share = student(7).cdf((cost - mean) / spread / np.sqrt(9 / 8))
+    assert expected_cost(compared(cost, COSTS)) == pytest.approx(min((share + 1 / 64) ** -0.8, 1 + share * 2**20 / 200))
+
+
+def test_a_secret_that_is_probably_memorized_is_expected_to_be_found_at_once() -> None:
+    assert expected_cost(compared(-100.0, COSTS)) == pytest.approx(1, abs=0.1)
+    assert expected_cost(compared(14.0, COSTS, log2_size=60.0)) > 15
+
+
+def test_fillings_of_one_cost_say_nothing() -> None:
+    assert expected_cost(compared(3.0, [5.0] * 8)) == expected_cost(compared(3.0, [5.0])) == 1
+
+
+def test_natural_secrets_are_never_drawn_and_all_others_if_they_are_few() -> None:
+    natural = [dataclasses.replace(each, kind="natural") for each in CANARIES[:12]]
+    pilot = draw_pilot([*natural, *CANARIES[12:]], 8, {each.id: 2.0 for each in CANARIES}, 0)
+    assert sorted(each.id for each in pilot.canaries) == sorted(each.id for each in CANARIES[12:])
+    assert pilot.chances == {}
+
+
+def test_without_expected_costs_all_are_as_likely() -> None:
+    drawn = Counter(each.id for seed in range(400) for each in draw_pilot(CANARIES, 5, {}, seed).canaries)
+    assert set(drawn) == {each.id for each in CANARIES}
+    assert max(drawn.values()) < 150
+
+
+@given(st.lists(st.floats(1, 1000), min_size=9, max_size=20), st.integers(3, 8))
+def test_the_chances_are_those_of_a_sample_of_that_size(costs: list[float], number: int) -> None:
+    expected = {canary.id: cost for canary, cost in zip(CANARIES, costs, strict=False)}
+    pilot = draw_pilot(CANARIES, number, expected, 0)
+    assert len({each.id for each in pilot.canaries}) == number
+    # Only canaries with expected costs are drawn; each stands for the others too.
+    shares = np.array([pilot.chances[name] for name in expected]) * len(CANARIES) / len(costs)
+    assert shares.sum() == pytest.approx(number)
+    uncertain = shares < 1 - 1e-9
+    ratios = shares[uncertain] / np.array(costs)[uncertain]
+    assert ratios == pytest.approx(np.full(len(ratios), ratios.mean() if len(ratios) else 0))
+
+
+def test_the_total_is_right_on_average_whatever_was_expected() -> None:
+    random = np.random.default_rng(1)
+    values = {each.id: float(np.exp(random.normal(5, 1))) for each in CANARIES}
+    expected = {name: 1 + 5 * random.random() for name in values}
+    likely = []
+    for seed in range(3000):
+        pilot = draw_pilot(CANARIES, 6, expected, seed)
+        sampled = tuple(values[each.id] for each in pilot.canaries)
+        chances = tuple(pilot.chances[each.id] for each in pilot.canaries)
+        likely.append(Stratum(20, sampled, 0, 1e9, chances=chances).likely)
+    assert np.mean(likely) == pytest.approx(sum(values.values()), rel=0.03)
