@@ -69,8 +69,8 @@ def draw_pilot(canaries: Sequence[Canary], number: int, expected: Mapping[str, f
     if len(known) <= number:
         return Pilot(stream.sample(eligible, min(number, len(eligible))))
     chances = _chances([expected[canary.id] for canary in known], number)
-    places = np.searchsorted(np.cumsum(chances), stream.random() + np.arange(number))
-    drawn = [known[place] for place in np.minimum(places, len(known) - 1)]
+    indices = np.searchsorted(np.cumsum(chances), stream.random() + np.arange(number))
+    drawn = [known[index] for index in np.minimum(indices, len(known) - 1)]
     # If the time ends, the canaries that were attacked must be random ones.
     stream.shuffle(drawn)
     compared = len(known) / len(eligible)
