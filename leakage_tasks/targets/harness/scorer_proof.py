@@ -28,6 +28,8 @@ FILLINGS = 32
 REPEAT_EVERY = 5
 """Interval of texts that are scored a second time: every fifth text."""
 TIE_BITS = 1e-5
+"""Costs of texts are equal up to this many bits. Losses of a class are close to 0 if the model is certain, and
+distinct down to this share of a loss below one bit, as attacks compare them."""
 MOST_TIED, SUSPICIOUS_TIES = 0.5, 0.2
 """Shares of random fillings. Above the first share with one common cost, ranks are meaningless. Above the second share
 with a cost that another filling also has, a warning is issued: this is rare for scores in full precision."""
@@ -95,14 +97,14 @@ def _prove_costs(
         return NO_NOISE
     fitting = [sentence for sentence in sentences if _fits(scorer, f"{sentence} {max(sentences, key=len)}")]
     of_sentences, of_longer, of_shuffled = _of_sentences(scorer, fitting if len(fitting) >= LEAST else [])
-    _check_figures(np.concatenate([costs, of_sentences, of_longer, of_shuffled]), "log-likelihood")
+    _check_figures(np.concatenate([costs, of_sentences, of_longer, of_shuffled]), "log-likelihood", TIE_BITS)
     texts, once = [*fillings, *fitting[: len(of_sentences)]], np.append(costs, of_sentences)
     tolerated = precision.tolerated([scorer.length(text) for text in texts])
     seen = _check_again(scorer.log_perplexity, texts, once, len(fillings), tolerated)
     if precision.noise == NO_NOISE:
         seen = max(seen, _rounding(precision.model, scorer.log_perplexity, fillings, costs))
         warn_of_blur(seen, costs)
-    _check_ties(costs, refuse=True)
+    _check_ties(costs, TIE_BITS * np.maximum(1.0, costs / 100), refuse=True)
     _check_growth(of_sentences, of_longer)
     if words:
         _check_order(of_sentences, of_shuffled)
@@ -135,13 +137,13 @@ def _prove_labels(target: ScoresLabels, canary: Canary, precision: ScorerPrecisi
     costs = _costs_or_none(losses, [*fillings, *others])
     if costs is None:
         return NO_NOISE
-    _check_figures(costs, "label probability")
+    _check_figures(costs, "label probability", TIE_BITS * min(1.0, costs.max()))
     costs = costs[: len(fillings)]
     tolerated = precision.tolerated([target.length(text) for text in fillings])
     seen = _check_again(losses, fillings, costs, len(fillings), tolerated)
     seen = max(seen, _rounding(precision.model, losses, fillings, costs))
     warn_of_blur(seen, costs)
-    _check_ties(costs, refuse=False)
+    _check_ties(costs, TIE_BITS * np.minimum(1.0, costs), refuse=False)
     return Noise(text_bits=seen) if seen > FLOOR_BITS else NO_NOISE
 
 
@@ -180,8 +182,8 @@ def _shuffle_words(sentence: str) -> str:
     return " ".join(words)
 
 
-def _check_figures(costs: FloatArray, what: str) -> None:
-    """Raise TargetError if scores are not probabilities or are all equal."""
+def _check_figures(costs: FloatArray, what: str, tie: float) -> None:
+    """Raise TargetError if scores are not probabilities or are all equal, to within ``tie`` bits."""
     wrong = int((~np.isfinite(costs)).sum())
     if wrong:
         raise TargetError(
@@ -193,7 +195,7 @@ def _check_figures(costs: FloatArray, what: str) -> None:
             f"the model gives a text a {what} above 0 ({-costs.min():.3g} bits), which is not a probability; {DEAD}: "
             "check the output of the model or its server"
         )
-    if np.ptp(costs) <= TIE_BITS and len(costs) >= LEAST:
+    if np.ptp(costs) <= tie and len(costs) >= LEAST:
         raise TargetError(
             f"the model gives all of {len(costs)} texts one {what} ({-costs[0]:.4g} bits); {DEAD}: check whether the "
             "server is set to return log-probabilities of prompts"
@@ -227,15 +229,16 @@ def _check_again(
     )
 
 
-def _check_ties(costs: FloatArray, *, refuse: bool) -> None:
+def _check_ties(costs: FloatArray, tolerances: FloatArray, *, refuse: bool) -> None:
     """Warn if many random fillings have equal costs; if most have, raise TargetError if ``refuse``, else warn.
 
-    Equal costs of a class are legitimate in full precision at a probability of 1, so they are no error.
+    A cost equals a lower one within its tolerance. Equal costs of a class are legitimate in full precision
+    at a probability of 1, so they are no error.
     """
     if len(costs) < LEAST:
         return
-    ordered = np.sort(costs)
-    new = np.diff(ordered) > TIE_BITS * np.maximum(1.0, ordered[1:] / 100)
+    order = np.argsort(costs)
+    new = np.diff(costs[order]) > tolerances[order][1:]
     sizes = np.bincount(np.concatenate([[0], np.cumsum(new)]))
     most, tied = sizes.max() / len(costs), sizes[sizes > 1].sum() / len(costs)
     ties = f"{sizes.max()} of {len(costs)} random fillings of one template have equal costs"
