@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import MissingEmbeddingError, OptionError, TargetError
@@ -16,16 +15,14 @@ from leakage_tasks.core.log import log
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import texts_at_once
+from leakage_tasks.targets.causal.later_tokens import check_later_tokens
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.harness.float32_sums import float32_sums
 from leakage_tasks.targets.noise import agree
-from leakage_tasks.targets.rounding import explains
 from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget, TeacherForced
 
-AHEAD = 1e-5
-"""Difference in bits that a later token is always allowed to make to the costs of earlier tokens."""
 SOME_TOKENS = 12
 
 
@@ -116,18 +113,9 @@ def check_order(lm: HFLM, texts: Sequence[str]) -> None:
     try:
         target = causal_target(lm, cached=False, prefix=0)
         row = [token for tokens in target.encode(texts) for token in tokens][:SOME_TOKENS]
-        rows = torch.tensor([row, [*row[:-1], int(row[-1] == 0)]], device=target.device)
-        with target.inference():
-            costs = target.read(rows, len(row))[:, :-1].log_softmax(-1)
-        changed = float((costs[0] - costs[1]).abs().max()) / LN2
-        rounded = changed <= AHEAD or explains(target.noise, [costs[0]], [costs[1]])
     except Exception:  # a model that cannot be read at all is reported as the reason why fast scoring is off
         return
-    if not rounded:
-        raise TargetError(
-            f"{type(lm.model).__name__} reads later tokens before it gives a token's probability, so it gives texts no "
-            "log-likelihood: use a model that predicts the next token"
-        )
+    check_later_tokens(target, row)
 
 
 def _disagreement(

@@ -13,6 +13,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.models.loading import read_model, read_tokenizer
 from leakage_tasks.pairs import Pair
+from leakage_tasks.targets.causal.later_tokens import check_later_tokens
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.noise import agree
 from leakage_tasks.targets.suffix.causal import SuffixSampler
@@ -28,6 +29,8 @@ DRAW_BYTES = 48
 """Bytes per token of a draw without shared rows: its random number, the token, and four figures."""
 TEXT_BYTES = 1500
 """Approximate additional bytes of such a draw while its text is read in lower case."""
+TEST_TOKENS = list(range(1, 13))
+"""Tokens on which a model is tested when it is loaded."""
 
 
 class CausalSuffixes:
@@ -131,7 +134,7 @@ def load_causal_target(
         The target; without a cache if its cache fails verification against passes over whole texts.
 
     Raises:
-        TargetError: if the model cannot be loaded.
+        TargetError: if the model cannot be loaded, or later tokens change the probabilities of earlier tokens.
     """
     from transformers import AutoModelForCausalLM
 
@@ -145,12 +148,18 @@ def load_causal_target(
         raise TargetError(
             f"{option}: not a trained causal language model ({missing[0]} is not in its weights): choose another model"
         )
+    if tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
+        raise TargetError(
+            f"{option}: the tokenizer has neither a BOS nor an EOS token, so no text can be scored from its first "
+            "token on: choose another model"
+        )
     model.to(device).eval()
     target, uncached = (
         CausalTarget(model, tokenizer, device=device, batch_size=batch_size, cached=cached) for cached in (True, False)
     )
     if _agree(target, uncached):
         return target
+    check_later_tokens(uncached, TEST_TOKENS, f"{option}: ")
     log.warning(
         "%s: the KV cache is not used, since it fails or gives other costs than a pass over the whole text: each step "
         "reads every text from its first token, so a text of n tokens takes up to n times as long",
@@ -161,7 +170,7 @@ def load_causal_target(
 
 def _agree(target: CausalTarget, uncached: CausalTarget) -> bool:
     """Return True if passes with the model's cache and passes over whole texts give equal costs."""
-    prefix, rest = list(range(1, 9)), [[9, 10, 11, 12], [12, 9]]
+    prefix, rest = TEST_TOKENS[:8], [TEST_TOKENS[8:], [12, 9]]
     try:
         results = [
             costs_after(SuffixSampler(model), [prefix] * len(rest), rest, whole=False) for model in (target, uncached)

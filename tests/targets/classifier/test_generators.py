@@ -310,6 +310,18 @@ def test_generators_that_are_none_are_refused(tmp_path: Path) -> None:
             load_generator(spec)
 
 
+def test_an_encoder_is_no_causal_generator(tmp_path: Path) -> None:
+    save_base(tmp_path, CONFIGS["roberta"], byte_level())
+    with pytest.raises(TargetError, match=r"^generator=causal:.*: RobertaForCausalLM reads later tokens before"):
+        load_generator(f"causal:{tmp_path}")
+
+
+def test_a_causal_generator_needs_a_token_to_begin_with(tmp_path: Path) -> None:
+    save_base(tmp_path)
+    with pytest.raises(TargetError, match=r"^generator=causal:.*neither a BOS nor an EOS.*choose another model$"):
+        load_generator(f"causal:{tmp_path}")
+
+
 # -- with a classifier --------------------------------------------------------------------------------------
 
 
