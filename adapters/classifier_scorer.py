@@ -7,7 +7,7 @@ evaluate a classifier like a language model, and attacks on the classifier run i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,16 +16,15 @@ from tqdm import tqdm
 
 from adapters.base import LOADING, MAX_LENGTH, Answer, LocalLM
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.option import Option
 from leakage_tasks.harness.api import Instance
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.classifier.generators import GeneratingTarget, load_generator
+from leakage_tasks.targets.classifier.generators import TEXT, GeneratingTarget, load_generator
 from leakage_tasks.targets.classifier.target import ClassifierTarget, load_classifier
 from leakage_tasks.targets.classifier.text_generator import PRUNE, TEXTS
 from leakage_tasks.targets.label_names import LabelNames, Labels, bare_name
-from leakage_tasks.targets.protocols import ProposesValues
 from leakage_tasks.targets.tagger.target import TaggerTarget
 
 
@@ -185,8 +184,9 @@ class ClassifierScorerLM(LabelScorerLM):
         seed: int = 0,
         **options: Any,
     ) -> None:
-        self._drawing: dict[str, Any] = {"texts": texts, "prune": prune, "seed": seed}
-        self.check({"truncate": truncate, "generator": generator, **self._drawing})
+        drawing: dict[str, Any] = {"texts": texts, "prune": prune, "seed": seed}
+        self.check({"truncate": truncate, "generator": generator, **drawing})
+        _check_drawing(generator, {TEXTS: texts, PRUNE: prune})
         super().__init__(pretrained, **options)
         common = {name: value for name, value in self._loading.items() if name not in ("revision", "max_length")}
         reference_target = load_classifier(reference, **common) if reference is not None else None
@@ -194,15 +194,20 @@ class ClassifierScorerLM(LabelScorerLM):
             pretrained, tokenizer=tokenizer, labels=labels, reference=reference_target, **self._loading
         )
         if generator is not None:
-            self.classifier = GeneratingTarget(self.classifier, self._loaded_generator(generator))
+            made = load_generator(generator, self._device, self._loading["batch_size"], **drawing)
+            self.classifier = GeneratingTarget(self.classifier, made)
         self.truncate = truncate is True
         if self.truncate:
             self.tokenizer.truncation_side = "right"
-
-    def _loaded_generator(self, spec: str) -> ProposesValues:
-        return load_generator(spec, self._device, self._loading["batch_size"], **self._drawing)
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         if not self.truncate or self.max_length is None or not texts:
             return super()._tokens(texts)
         return self.tokenizer(list(texts), truncation=True, max_length=self.max_length, verbose=False)["input_ids"]
+
+
+def _check_drawing(generator: str | None, values: Mapping[Option, Any]) -> None:
+    """Raise OptionError for options of texts if no generator writes texts."""
+    for option, value in values.items():
+        if value != option.default and not str(generator).startswith(TEXT):
+            raise OptionError(f"{option.name}= goes with generator={TEXT}MODEL: leave it out")

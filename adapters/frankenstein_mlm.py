@@ -26,7 +26,6 @@ from leakage_tasks.models.frankenstein import graft, is_frankenstein, pretrained
 from leakage_tasks.targets.classifier.generators import CAUSAL, TEXT, GeneratingTarget, MaskedGenerator
 from leakage_tasks.targets.loading import is_positive_integer
 from leakage_tasks.targets.masked.target import MaskedTarget
-from leakage_tasks.targets.protocols import ProposesValues
 
 TRAIN, FRANKENSTEIN, PRETRAINED, EXHAUSTIVE = "train", "frankenstein", "pretrained", "exhaustive"
 TRAINED_HERE = (TRAIN, *SIZES)
@@ -95,16 +94,17 @@ class FrankensteinLM(ClassifierScorerLM):
     ) -> None:
         _check_options(head, generator, text, base, head_epochs, save)
         _check_bridge(head, base, bridge_size)
-        super().__init__(pretrained, seed=seed, **kwargs)
+        masked = generator in (FRANKENSTEIN, PRETRAINED)
+        super().__init__(pretrained, generator=None if masked else generator, seed=seed, **kwargs)
         self._remote = bool(kwargs.get("trust_remote_code", False))
         self.head_losses: list[float] = []
         model = None if head is None else self._frankenstein(head, text, base, head_epochs, seed, bridge_size)
         self._masked = None if model is None else self._as_target(model)
         if save is not None and self.rank == 0:
             self._save(Path(save))
-        source = base if head in TRAINED_HERE else head
-        self.generator = self._generator(generator, source)
-        self.classifier = GeneratingTarget(self.classifier, self.generator)
+        if masked:
+            source = base if head in TRAINED_HERE else head
+            self.classifier = GeneratingTarget(self.classifier, self._masked_generator(generator, source))
 
     def _as_target(self, model: Any) -> MaskedTarget:
         """Return a masked language model as a target with the classifier's tokenizer, device and maximum length."""
@@ -135,12 +135,10 @@ class FrankensteinLM(ClassifierScorerLM):
                 torch.distributed.broadcast(parameter.data, src=0)
         return trained.model
 
-    def _generator(self, generator: str, source: str | None) -> ProposesValues:
+    def _masked_generator(self, generator: str, source: str | None) -> MaskedGenerator:
         if generator == FRANKENSTEIN:
             assert self._masked is not None
             return MaskedGenerator(self._masked, generator)
-        if generator != PRETRAINED:
-            return self._loaded_generator(generator)
         loading: dict[str, Any] = {"tokenizer": self.tokenizer, "trust_remote_code": self._remote}
         model = pretrained_mlm(self.classifier.model, str(source), **loading)
         if is_frankenstein(model):
@@ -196,7 +194,7 @@ class FrankensteinLM(ClassifierScorerLM):
         more: dict[str, Any] = {"model_head_losses": self.head_losses} if self.head_losses else {}
         if self._masked is not None and (bridge := bridge_of(self._masked.model)) is not None:
             more["model_bridge"] = bridge.kind
-        return {**super().get_model_info(), "model_generator": self.generator.generator_name, **more}
+        return {**super().get_model_info(), "model_generator": self.generator_name, **more}
 
 
 def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs: Any, save: str | None) -> None:

@@ -303,6 +303,7 @@ def test_a_prompt_takes_of_the_texts_room(made: Path) -> None:
             "bridge_size=0: expected a number from 1",
         ),
         ({"head": "nowhere"}, "head=nowhere: cannot be loaded"),
+        ({"prune": "template"}, "prune= goes with generator=text:MODEL: leave it out"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(made: Path, arguments: dict[str, Any], message: str) -> None:

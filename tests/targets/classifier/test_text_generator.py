@@ -116,6 +116,8 @@ def test_an_adapter_takes_it_and_says_what_it_drew(tmp_path: Path) -> None:
     [
         ({"prune": "none"}, "prune='none' is unknown: use candidates, template"),
         ({"texts": 0}, "texts=0 must be 1 or more"),
+        ({"texts": 5}, "texts= goes with generator=text:MODEL: leave it out"),
+        ({"generator": "exhaustive", "prune": "template"}, "prune= goes with generator=text:MODEL: leave it out"),
         (
             {"generator": "text:"},
             "generator=text:: expected exhaustive, or causal: or text: followed by a causal model's folder",
