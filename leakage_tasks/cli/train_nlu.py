@@ -13,6 +13,7 @@ import typer
 from leakage_tasks.cli.help import RESEARCH, in_panel
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.training.saved_model import check_output
 from leakage_tasks.training.tagger.recipe import DEFAULT, NLURecipe
 
@@ -175,7 +176,7 @@ def _scores(name: str, trained: TrainedTagger, rows: Sequence[Utterance]) -> str
     scores = score_tagger(trained.model, trained.tokenizer, rows)
     loss = "no loss" if scores.loss is None else f"loss {scores.loss:.3f} nats an utterance"
     outside = scores.rows - scores.priced
-    left_out = f" (without {outside:,} rows whose intents or tags are unknown)" if outside else ""
+    left_out = f" (without {counted(outside, 'row')} whose intents or tags are unknown)" if outside else ""
     return (
         f"{name}: intent accuracy {scores.intent_accuracy:.4f} ({scores.intents_right:,} of {scores.rows:,}), "
         f"slot F1 {scores.slot_f1:.4f}, {loss}{left_out}"

@@ -36,8 +36,8 @@ class LabelModel(RowModel):
     def place_of(self, label: str | None) -> int:
         if label is None:
             raise TargetError(
-                f"has no {self.kind}, which attacks on classifiers need: make canaries with --label and pass "
-                "canaries=FILE"
+                f"has no {self.kind}, which attacks on classifiers need: make canaries with --label (natural secrets: "
+                'add "label" to their lines of the manifest) and pass canaries=FILE'
             )
         if label not in self.labels:
             raise TargetError(

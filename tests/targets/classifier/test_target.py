@@ -157,7 +157,7 @@ def test_an_unknown_label_names_the_known_ones(target):
 
 
 def test_no_label_names_the_remedy(target):
-    with pytest.raises(TargetError, match="has no label.*--label"):
+    with pytest.raises(TargetError, match="has no label.*--label .natural secrets: add .label. to their lines"):
         target.place_of(None)
 
 
