@@ -12,7 +12,7 @@ from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from leakage_tasks.report.power import AuditPlan
 
@@ -32,7 +32,7 @@ def power_command(
         float, typer.Option(help="For --epsilon: accuracy of a guess at the planted canary of a pair.")
     ] = 0.95,
     chance: Annotated[
-        float, typer.Option(help="For --rate: rate at which random guesses extract a secret, 1/|R|.")
+        float, typer.Option(help="For --rate and --count: rate at which random guesses extract a secret, 1/|R|.")
     ] = 0.0,
     repetitions: Annotated[
         str, typer.Option(help="Repetition counts, such as 1,4,16; the leakage is to be detected for each count.")
@@ -52,10 +52,13 @@ def power_command(
 
     tiers = numbers("--repetitions", repetitions)
     _check(tiers, count, controls, chance)
+    _check_used("--accuracy", accuracy != AuditGoal.accuracy, {"--epsilon": epsilon})
+    _check_used("--chance", chance > 0, {"--rate": rate, "--count": count})
+    _check_used("--controls", controls > 0, {"--count": count})
     sizes = required_sizes(AuditGoal(rate, exposure, epsilon, accuracy, chance, tuple(tiers)))
     plans = [
         *_existing(audits or []),
-        *([] if count is None else [("this many canaries", _assigned(count, tiers, controls))]),
+        *([] if count is None else [("this many canaries", _assigned(count, tiers, controls, chance))]),
     ]
     if not sizes and not plans:
         raise OptionError(
@@ -82,13 +85,19 @@ def _check(tiers: list[int], count: int | None, controls: int, chance: float) ->
         raise OptionError(f"--chance is {chance:g}: give a rate of at least 0 and less than 1, such as 0.001")
 
 
-def _assigned(count: int, tiers: list[int], controls: int) -> AuditPlan:
+def _check_used(option: str, given: bool, others: Mapping[str, float | None]) -> None:
+    """Raise OptionError for an option that is given without one of the others, which alone use it."""
+    if given and all(value is None for value in others.values()):
+        raise OptionError(f"{option} goes with {' or '.join(others)}: leave it out")
+
+
+def _assigned(count: int, tiers: list[int], controls: int, chance: float) -> AuditPlan:
     """Assign repetition counts to canaries in turn, as ``leakage canaries`` does."""
     from collections import Counter
 
     from leakage_tasks.report.power import AuditPlan
 
-    return AuditPlan(Counter(tiers[index % len(tiers)] for index in range(count)), controls)
+    return AuditPlan(Counter(tiers[index % len(tiers)] for index in range(count)), controls, chance=chance)
 
 
 def _existing(audits: list[Path]) -> Iterator[tuple[str, AuditPlan]]:

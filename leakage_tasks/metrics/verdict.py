@@ -113,7 +113,7 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
         return Verdict("inconclusive", reason)
     if tested.get("uniform") is True:
         return _on_identifiers(values)
-    chance = _chance(tested)
+    chance = chance_of_guess(tested)
     if figure == "extracted" and chance is None:
         return Verdict("inconclusive", "the results do not state the number of values of a secret")
     tiers = _tiers(values, tested, figure) or [(0, _number(values.get("n_planted")), values[figure] or 0.0)]
@@ -343,7 +343,7 @@ def _sizes(tested: Mapping[str, Any]) -> list[float]:
     return [size for size in listed if isinstance(size, int | float) and size >= 0]
 
 
-def _chance(tested: Mapping[str, Any]) -> float | None:
+def chance_of_guess(tested: Mapping[str, Any]) -> float | None:
     """Return the probability that a random guess is right, in the smallest space."""
     least = min(_sizes(tested), default=None)
     return None if least is None else min(1.0, 2.0 ** (_ROUNDED - least))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakage_tasks.attacks.coarse import NATURAL
+from leakage_tasks.attacks.finding import GUESSES
 from leakage_tasks.canaries.canary import attacked
 from leakage_tasks.canaries.manifest import read_manifest
 from leakage_tasks.canaries.near import near_counts
@@ -16,7 +17,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.nouns import percent
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.metrics.verdict import largest_size
+from leakage_tasks.metrics.verdict import chance_of_guess, largest_size
 from leakage_tasks.report.load.format import number
 from leakage_tasks.report.load.run import Run, TaskResult
 from leakage_tasks.stats import power
@@ -55,6 +56,8 @@ class AuditPlan:
     guesses; None if extraction is known for all planted canaries."""
     log2_size: float = math.inf
     """log2 of the number of fillings of the largest space; infinity if it is unknown."""
+    chance: float = 0.0
+    """The rate at which random guesses extract a secret of the smallest space."""
 
 
 def required_sizes(goal: AuditGoal) -> list[str]:
@@ -74,7 +77,8 @@ def detectable_effects(plan: AuditPlan) -> list[str]:
         # Findings never state if the best guess is a natural secret.
         lines.append(_tier(plan, plan.natural, "natural secrets", rates=False))
     if plan.reported is not None:
-        lines.append(f"{plan.reported:,} with a value of success_at_10: {_rate(plan.reported)}")
+        rate = _rate(plan.reported, min(1.0, GUESSES * plan.chance))
+        lines.append(f"{plan.reported:,} with a value of success_at_10: {rate}")
     return [*lines, _controls(plan)]
 
 
@@ -86,8 +90,14 @@ def plan_of_run(run: Run) -> AuditPlan | None:
             # Earlier versions wrote copies of natural secrets, too.
             tiers = {} if result.tested.get("kinds") == [NATURAL] else copies
             planted = {int(times): int(count) for times, count in tiers.items()}
-            natural = max(0, total - sum(planted.values()))
-            return AuditPlan(_measured(planted, result), controls, natural, _reported(run), largest_size(result.tested))
+            return AuditPlan(
+                _measured(planted, result),
+                controls,
+                max(0, total - sum(planted.values())),
+                _reported(run),
+                largest_size(result.tested),
+                chance_of_guess(result.tested) or 0.0,
+            )
     return None
 
 
@@ -120,8 +130,11 @@ def plan_of_manifest(path: Path) -> AuditPlan:
     tested, near = attacked(canaries), near_counts(canaries)
     planted = [canary for canary in tested if canary.planted]
     copies = Counter(canary.repetitions + near[canary.id] for canary in planted if canary.kind != NATURAL)
-    largest = max((math.log2(canary.space.size) for canary in tested), default=math.inf)
-    return AuditPlan(copies, len(tested) - len(planted), len(planted) - copies.total(), log2_size=largest)
+    natural = len(planted) - copies.total()
+    sizes: list[float] = [canary.space.size for canary in tested] or [math.inf]
+    return AuditPlan(
+        copies, len(tested) - len(planted), natural, log2_size=math.log2(max(sizes)), chance=1 / min(sizes)
+    )
 
 
 def _for_rate(goal: AuditGoal) -> Iterator[str]:
@@ -184,14 +197,14 @@ def _tier(plan: AuditPlan, count: int, name: str, rates: bool) -> str:
     if not count:
         planted = "training learnt from no planted canary" if plan.planted else "no canary planted"
         return f"{planted}: nothing can be shown"
-    rate = f"{_rate(count)}, " if rates else ""
+    rate = f"{_rate(count, plan.chance)}, " if rates else ""
     bits = power.detectable_exposure(count, plan.log2_size)
     exposure = "no mean exposure" if bits is None else f"a mean exposure of {number(bits)} bits or more"
     return f"{count:,} {name}: {rate}{exposure}"
 
 
-def _rate(count: int) -> str:
-    rate = power.least_rate(count) if count else None
+def _rate(count: int, chance: float) -> str:
+    rate = power.least_rate(count, chance) if count else None
     return "no extraction rate" if rate is None else f"an extraction rate of {percent(rate)} or more"
 
 

@@ -6,8 +6,10 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from scipy import optimize, stats
 
 from leakage_tasks.canaries import make_canaries, write_manifest
+from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.stats import power
 from tests.conftest import Leakage, Ran, Refused
 from tests.report.made import declaration, results, write
@@ -70,6 +72,19 @@ def test_the_exposures_of_small_spaces_are_those_of_their_ranks(tmp_path: Path, 
     out, _ = ran("power", write(tmp_path, results({"canary_exposure": {"exposure": 0.0}}, declared=declared)))
     assert "a mean exposure of 0.800 bits or more" in out
     assert "  5 controls: no TPR at 1 % FPR (takes 100 controls); no fault\n" in out
+
+
+def test_the_rates_of_small_spaces_are_above_those_of_random_guesses(tmp_path: Path, ran: Ran) -> None:
+    manifest = tmp_path / "c.jsonl"
+    alphabets = {"word": word_list("word", [f"w{number}" for number in range(32)])}
+    write_manifest(make_canaries("{unique} {word}", 20, controls=0, alphabets=alphabets), manifest)
+    tested = {"planted": 20, "controls": 0, "repetitions": {"1": 20}, "log2_size": [5.0, 5.0]}
+    declared = {"canary_exposure": declaration("canary_exposure", tested=tested)}
+    run = write(tmp_path, results({"canary_exposure": {"exposure": 0.0}}, declared=declared))
+    out, _ = ran("power", manifest, run, "--count", 20, "--chance", 1 / 32)
+    least = next(hits for hits in range(21) if stats.binom.sf(hits - 1, 20, 1 / 32) <= 0.05)
+    rate = optimize.brentq(lambda share: stats.binom.sf(least - 1, 20, share) - 0.8, 0.01, 0.99)
+    assert out.count(f"  20 planted once: an extraction rate of {100 * rate:.3g} % or more") == 3
 
 
 @pytest.mark.parametrize(("count", "shown"), [(2, "an extraction rate of 55.3 % or more"), (0, "no extraction rate")])
@@ -135,6 +150,9 @@ def test_a_run_whose_canaries_training_never_read_shows_nothing(tmp_path: Path, 
         (["--count", "0"], "--count is 0"),
         (["--count", "1", "--controls", "-1"], "--controls is -1"),
         (["--rate", "0.1", "--chance", "1"], "--chance is 1"),
+        (["--rate", "0.1", "--controls", "5"], "--controls goes with --count: leave it out"),
+        (["--rate", "0.1", "--accuracy", "0.9"], "--accuracy goes with --epsilon: leave it out"),
+        (["--exposure", "3", "--chance", "0.1"], "--chance goes with --rate or --count: leave it out"),
     ],
 )
 def test_what_cannot_be_is_one_line(refused: Refused, options: list[str], said: str) -> None:
