@@ -200,11 +200,16 @@ def _on_benchmarks(tested: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _not_tried(run: Run) -> Iterator[str]:
-    """Yield a sentence on the tasks and attacks of this package that the run did not use."""
+    """Yield a sentence on the tasks and attacks of this package that the run did not use but that fit its model."""
+    from leakage_tasks.attacks import ATTACKS
     from leakage_tasks.metrics.scoring import SCORINGS
 
     aims = {task: scoring.goal for task, scoring in SCORINGS.without_plugins().items() if scoring.goal}
     goals = _goals(run)
+    if _on_classes(run):
+        # Classifiers continue no text.
+        possible = {attack.goal for attack in ATTACKS.values() if _of_classifiers(attack)}
+        aims = {task: goal for task, goal in aims.items() if goal in possible}
     tasks = [task for task, goal in aims.items() if goal not in goals]
     attacks = fitting_attacks(run)
     named = [f"the {'tasks' if len(tasks) > 1 else 'task'} {', '.join(tasks)}"] if tasks else []
@@ -224,10 +229,13 @@ def fitting_attacks(run: Run) -> list[str]:
 
 def fits_model(run: Run, attack: Attack) -> bool:
     """Return True if an attack is for classifiers, and the attacks of the run are too, or if neither is."""
+    return _of_classifiers(attack) == _on_classes(run)
+
+
+def _on_classes(run: Run) -> bool:
     from leakage_tasks.attacks import ATTACKS
 
-    classes = any(_of_classifiers(ATTACKS[name]) for name in _attacks_run(run) if name in ATTACKS)
-    return _of_classifiers(attack) == classes
+    return any(_of_classifiers(ATTACKS[name]) for name in _attacks_run(run) if name in ATTACKS)
 
 
 def _attacks_run(run: Run) -> set[str]:

@@ -106,6 +106,13 @@ def test_it_says_what_the_figures_are_not(tmp_path):
     assert "### Sentences to quote" in text
 
 
+def test_on_a_classifier_it_names_no_task_that_needs_text(tmp_path):
+    attacks = [{"attack": "class-loss", "access": "black box"}]
+    declared = {"canary_exposure": declaration("canary_exposure", attacks=attacks)}
+    text = card(tmp_path, content=results({"canary_exposure": {"exposure": 9.0}}, declared=declared)).section
+    assert "- Not tried: the task canary\\_extraction; other prompts before a secret" in text
+
+
 def test_rows_that_are_not_shown_are_counted(tmp_path):
     content = results(
         {
