@@ -23,7 +23,7 @@ from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.former_names import accept_former_arguments
 from leakage_tasks.core.stable_inputs import unchanged
-from leakage_tasks.core.workers import workers
+from leakage_tasks.core.workers import check_jobs, workers
 from leakage_tasks.data import Columns
 from leakage_tasks.data.chat import Turn, role_of, turn_of
 from leakage_tasks.data.hub import is_hub, shards_for
@@ -99,6 +99,7 @@ def plant(
         LeakageError: If the data are unreadable, unwritable, unsuitable or change while they are read. No output is
             left except finished shards.
     """
+    check_jobs(jobs)
     check_prompt(prompt)
     text, is_named = (TEXT, False) if text_column is None else (text_column, True)
     wanted = Columns(text, label_column, split, source_column, role_of(role, "--role"), prompt, is_named)

@@ -18,7 +18,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.partial_results import parts_folder, removed_if_empty, save_part
 from leakage_tasks.core.stable_inputs import unchanged
-from leakage_tasks.core.workers import map_tasks
+from leakage_tasks.core.workers import check_jobs, map_tasks
 from leakage_tasks.data import Columns, check_output, format_of, overlap
 from leakage_tasks.data.lines import open_source
 from leakage_tasks.data.packed import codec_of
@@ -44,6 +44,7 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
         LeakageError: If the data have no record or changed since planting, or if the copy does not match the record. No
             output is left behind.
     """
+    check_jobs(jobs)
     planted, output = named(Path(planted)), named(Path(output))
     shown = output
     record = _read_record(planted)

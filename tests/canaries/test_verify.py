@@ -13,6 +13,7 @@ from leakage_tasks.canaries import Canary, make_canaries, plant, read_manifest, 
 from leakage_tasks.canaries.sidecar import sidecar_path
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.nouns import counted
+from tests.conftest import Refused
 
 
 @pytest.fixture
@@ -42,6 +43,16 @@ def test_what_was_planted_passes(planted: Path, manifest: Path) -> None:
         f"{planted}: as planted; 22 copies in 122 rows; hashes checked",
         r"training reads each copy after a line break (context=\n)",
     ]
+
+
+def test_no_jobs_are_refused_for_a_single_file_too(planted: Path, manifest: Path, refused: Refused) -> None:
+    copy = planted.with_stem("copy")
+    for command in (
+        ("plant", manifest, planted, "-o", copy),
+        ("plant", "--remove", planted, "-o", copy),
+        ("verify", planted, manifest),
+    ):
+        assert "--jobs is 0: give 1 or more" in refused(*command, "--jobs", 0)
 
 
 def test_without_a_record_the_counts_still_count(planted: Path, manifest: Path) -> None:
