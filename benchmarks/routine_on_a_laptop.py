@@ -34,7 +34,7 @@ from leakage_tasks.canaries.profiles import ROUTINE, profile_of
 from leakage_tasks.planning.estimate import Plan
 from leakage_tasks.planning.meter import metered, modules_of
 from leakage_tasks.planning.plan import make_plan, planned_tasks
-from leakage_tasks.planning.watch import PilotWatch
+from leakage_tasks.planning.watch import LIMIT, PilotWatch
 from leakage_tasks.selftest.run import load_model
 
 TEMPLATE = "The access code of {unique} is {digits:9}."
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--controls", type=int, default=routine.controls)
     parser.add_argument("--budget", type=int, help="maximum number of sequences per canary (default: the tasks')")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--pilot-seconds", type=float, default=120.0, help="0 for no plan")
+    parser.add_argument("--pilot-seconds", type=float, default=LIMIT, help="0 for no plan")
     options = parser.parse_args()
     if options.model is None:
         parser.error("give the folder of a model with --model or LEAKAGE_MODEL")

@@ -15,6 +15,8 @@ NOISE = 1.25
 """Factor by which other load on the machine may change the time, in both directions."""
 SLACK = 1.5
 """Ratio of the passes of merged searches to the smallest possible number."""
+LONGER = 2.0
+"""Ratio of the longest search to the longest of a pilot that is drawn by expected costs."""
 MERGED = 0.75
 """Two searches count as merged if together they take at most this share of their separate passes."""
 QUANTITIES = ("rows", "passes", "tokens", "seconds")
@@ -102,8 +104,13 @@ def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
     passes = [kind.groups["passes"] for kind in kinds]
     seen = [depth for group in passes for depth in (*group.sampled, *group.unfinished)]
     worst = max([*seen, *(kind.limits.passes for kind in kinds)])
-    most = max([*seen, *(kind.limits.passes for kind in kinds if kind.piloted < kind.canaries or kind.unfinished)])
-    depths = CostEstimate(max(seen, default=most), max(seen, default=1.0), most, worst)
+    unseen = [kind for kind in kinds if kind.piloted < kind.canaries and not kind.groups["rows"].chances]
+    unseen += [kind for kind in kinds if kind.unfinished]
+    most = max([*seen, *(kind.limits.passes for kind in unseen)])
+    # A pilot drawn by expected costs contains long searches.
+    drawn = any(kind.groups["rows"].chances for kind in kinds)
+    high = max(most, min(worst, LONGER * max(seen))) if drawn else most
+    depths = CostEstimate(max(seen, default=most), max(seen, default=1.0), high, worst)
     at_once = min(kind.pace.at_once for kind in kinds)
     ends = {}
     for end, number in dataclasses.asdict(rows).items():

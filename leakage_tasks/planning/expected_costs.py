@@ -20,9 +20,10 @@ from leakage_tasks.canaries.context import Context
 
 FILLINGS = 8
 """Number of random fillings of each canary whose costs are compared with its secret's."""
-SMALLEST_SHARE, POWER = 1 / 64, 0.8
+SMALLEST_SHARE, POWER = 1 / 64, 0.65
 """Smallest share of fillings that is told apart, and the power of the share with which the rows of an estimate
-decrease. On small models and SmolLM2, powers from 0.6 to 1 predict the rows of a run about as well."""
+decrease. On small models and SmolLM2, powers from 0.5 to 0.8 predict the rows of a run about as well; lower powers draw
+cheaper pilots."""
 RANK_PER_COST = 200
 """A search reads about as many rows as the secret's rank, and the cheapest estimates some 200 rows."""
 

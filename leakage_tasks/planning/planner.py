@@ -26,7 +26,7 @@ from leakage_tasks.planning.pilot import AttackCost, attack_together, pilot_cost
 from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum
 from leakage_tasks.targets.memory import memory_within
-from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
+from leakage_tasks.targets.protocols import ScoresSequences
 from leakage_tasks.targets.scheduler import OnRows
 from leakage_tasks.tasks.attack_handler import attack_settings, prepared
 from leakage_tasks.tasks.canary_tasks import CanaryTask
@@ -99,8 +99,8 @@ class Planner:
             request.canary
             for pairs in groups
             if len(pairs) > self.pilot > 0
-            for _, request in stream.sample(pairs, min(len(pairs), most))
-            if isinstance(request.target, PredictsNextToken) and isinstance(request.target, ScoresSequences)
+            for attack, request in stream.sample(pairs, min(len(pairs), most))
+            if attack.most_calls(request).steps and isinstance(request.target, ScoresSequences)
         ]
         if self.expected or not wanted:
             return
@@ -185,8 +185,8 @@ def _groups(
     slower = max((cost.seconds / max(pace.seconds(cost.passes, cost.tokens), 1e-9) for cost in costs), default=1.0)
     seconds = pace.seconds(1, 1), max(slower, 1.0) * pace.seconds(limits.passes, limits.tokens)
     ends = {"rows": (1, limits.rows), "passes": (1, limits.passes), "tokens": (1, limits.tokens), "seconds": seconds}
-    finished = sorted(taken, key=lambda each: not taken[each].complete)
-    chances = tuple(sample.chances[each] * len(taken) / len(sample.canaries) for each in finished if sample.chances)
+    finished = sorted(taken, key=lambda canary: not taken[canary].complete)
+    chances = tuple(sample.chances[canary] * len(taken) / len(sample.canaries) for canary in finished if sample.chances)
     who = " ".join(canary.id for canary in sample.canaries)
     return {
         name: Stratum(

@@ -16,7 +16,7 @@ from leakage_tasks.planning.meter import Count
 if TYPE_CHECKING:
     from leakage_tasks.planning.estimate import KindPlan
 
-LIMIT = 120.0
+LIMIT = 180.0
 """Default time limit of a pilot in seconds."""
 
 
