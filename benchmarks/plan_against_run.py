@@ -19,7 +19,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ class Run:
         """Return the canaries of a kind."""
         return [request.canary for _, request in self.planner.pairs if kind_of(request.canary) == kind.kind]
 
-    def pilots(self, number: int, expected: dict[str, float]) -> tuple[float, float]:
+    def pilots(self, number: int, expected: Mapping[str, float]) -> tuple[float, float]:
         """Return the share of other pilots of ``number`` canaries per kind whose range contains the sum of all rows,
         and of those whose likely value is within a factor of 1.5 of it."""
         true, inside, near = sum(self.calls.values()), 0, 0
@@ -154,7 +154,7 @@ class Run:
             near += 1 / 1.5 <= sum(group.likely for group in groups) / true <= 1.5
         return inside / DRAWN, near / DRAWN
 
-    def _drawn(self, kind: KindPlan, number: int, expected: dict[str, float], seed: str) -> Stratum:
+    def _drawn(self, kind: KindPlan, number: int, expected: Mapping[str, float], seed: str) -> Stratum:
         own = self.own(kind)
         pilot = draw_pilot(own, number, expected, f"{seed}:{kind.kind}")
         sampled = tuple(self.calls[canary.id] for canary in pilot.canaries)
@@ -183,7 +183,7 @@ def measured(name: str, folder: Path) -> tuple[list[dict[str, Any]], list[dict[s
                 row[quantity] = {"low": estimate.low, "high": estimate.high, "took": actual, "worst": estimate.worst}
             rows.append(row)
             print(line(row), flush=True)
-        held, near = run.pilots(PILOT, planner.expected)
+        held, near = run.pilots(PILOT, planner.expected_by(planner.pairs[0][0]))
         equal = {number: run.pilots(number, {})[1] for number in PILOTS if number <= len(canaries) // 2}
         pilots.append({"model": name, "task": planned.task_name, "held": held, "near": near, "near_equal": equal})
     return rows, pilots

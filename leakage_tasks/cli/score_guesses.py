@@ -24,8 +24,12 @@ def score_guesses_command(
     ],
     data: Data,
     split: Annotated[
-        str, typer.Option(help="train, validation, test or all; an id is the position of a pair in the split, from 0.")
-    ] = "test",
+        str | None,
+        typer.Option(
+            help="train, validation, test or all; an id is the position of a pair in the split, from 0 (default: test, "
+            "or all with --stride)."
+        ),
+    ] = None,
     prefix_length: PrefixLength = None,
     suffix_length: SuffixLength = None,
     tokenizer: Annotated[str | None, typer.Option(help="Tokenizer, if --data holds text.")] = None,
@@ -51,6 +55,7 @@ def score_guesses_command(
 
     from leakage_tasks.core.atomic import check_place, write_text
     from leakage_tasks.core.stable_inputs import unchanged
+    from leakage_tasks.pairs.pair import ALL
     from leakage_tasks.report.guesses import guesses_text, score_guesses
 
     if output is not None:
@@ -58,7 +63,7 @@ def score_guesses_command(
     with unchanged(*guesses, Path(data)):
         pairs = read_pairs(
             data=data,
-            split=split,
+            split=split or ("test" if stride is None else ALL),
             prefix_length=prefix_length,
             suffix_length=suffix_length,
             tokenizer=tokenizer,

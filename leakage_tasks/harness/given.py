@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.harness.default_metadata import default_metadata, with_defaults
+from leakage_tasks.harness.default_metadata import default_metadata, read_words, with_defaults
 
 _NAMES: ContextVar[frozenset[str]] = ContextVar("names of model arguments", default=frozenset())
 
@@ -85,9 +85,12 @@ def forgotten_after(metadata: Any = None, manager: Any = None) -> Iterator[None]
 
     ``metadata`` are given beside a task ``manager``, whose own metadata the harness uses instead.
     """
-    given = metadata if isinstance(metadata, Mapping) else _words(str(metadata or ""))
-    held = getattr(manager, "metadata", None) or {}
-    before = _IGNORED.set(tuple(name for name, value in given.items() if (name, value) not in held.items()))
+    given, held = (
+        values if isinstance(values, Mapping) else read_words(values or "")
+        for values in (metadata, getattr(manager, "metadata", None))
+    )
+    ignored = (name for name, value in given.items() if name not in held or repr(held[name]) != repr(value))
+    before = _IGNORED.set(tuple(ignored))
     try:
         yield
     finally:

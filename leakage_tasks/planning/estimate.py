@@ -107,7 +107,7 @@ def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
     unseen = [kind for kind in kinds if kind.piloted < kind.canaries and not kind.groups["rows"].chances]
     unseen += [kind for kind in kinds if kind.unfinished]
     most = max([*seen, *(kind.limits.passes for kind in unseen)])
-    # A pilot drawn by expected costs contains long searches.
+    # A pilot drawn by expected costs usually contains long searches.
     drawn = any(kind.groups["rows"].chances for kind in kinds)
     high = max(most, min(worst, LONGER * max(seen))) if drawn else most
     depths = CostEstimate(max(seen, default=most), max(seen, default=1.0), high, worst)

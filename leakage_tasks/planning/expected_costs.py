@@ -21,7 +21,7 @@ from leakage_tasks.canaries.context import Context
 FILLINGS = 8
 """Number of random fillings of each canary whose costs are compared with its secret's."""
 SMALLEST_SHARE, POWER = 1 / 64, 0.65
-"""Smallest share of fillings that is told apart, and the power of the share with which the rows of an estimate
+"""Smallest share of fillings that makes a difference, and the power of the share with which the rows of an estimate
 decrease. On small models and SmolLM2, powers from 0.5 to 0.8 predict the rows of a run about as well; lower powers draw
 cheaper pilots."""
 RANK_PER_COST = 200
@@ -30,10 +30,14 @@ RANK_PER_COST = 200
 
 @dataclass(frozen=True)
 class Pilot:
-    """The canaries that a pilot attacks, and the chances with which they were drawn, by id; empty if equal."""
+    """The canaries that a pilot attacks, and the chances with which they were drawn, by id; empty if equal.
+
+    ``chance_error`` is the relative standard error of the mean expected cost if only a part of the canaries has one.
+    """
 
     canaries: Sequence[Canary]
     chances: Mapping[str, float] = field(default_factory=dict)
+    chance_error: float = 0.0
 
 
 def comparison(seed: int, context: Context) -> AttackSettings:
@@ -75,11 +79,14 @@ def draw_pilot(canaries: Sequence[Canary], number: int, expected: Mapping[str, f
     # If the time ends, the canaries that were attacked must be random ones.
     stream.shuffle(drawn)
     compared = len(known) / len(eligible)
-    return Pilot(drawn, {canary.id: chance * compared for canary, chance in zip(known, chances, strict=True)})
+    costs = np.array([expected[canary.id] for canary in known])
+    error = float(costs.std(ddof=1) / costs.mean()) * np.sqrt((1 - compared) / len(known))
+    return Pilot(drawn, {canary.id: chance * compared for canary, chance in zip(known, chances, strict=True)}, error)
 
 
 def _chances(costs: Sequence[float], number: int) -> list[float]:
-    """Return the chances of members to be in a sample of ``number``, in proportion to their costs, at most 1."""
+    """Return the chances of members to be in a sample of ``number``, in proportion to their positive costs, at most
+    1."""
     sizes = np.array(costs)
     certain = np.zeros(len(sizes), dtype=bool)
     while True:

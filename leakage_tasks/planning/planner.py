@@ -98,9 +98,8 @@ class Planner:
         wanted = [
             request.canary
             for pairs in groups
-            if len(pairs) > self.pilot > 0
-            for attack, request in stream.sample(pairs, min(len(pairs), most))
-            if attack.most_calls(request).steps and isinstance(request.target, ScoresSequences)
+            if len(pairs) > self.pilot > 0 and all(map(_is_search, pairs))
+            for _, request in stream.sample(pairs, min(len(pairs), most))
         ]
         if self.expected or not wanted:
             return
@@ -116,7 +115,16 @@ class Planner:
         self.expected |= {wanted[index].id: expected_cost(finding) for index, finding in attempt.findings.items()}
 
     def _sample(self, pairs: Pairs) -> Pilot:
-        return draw_pilot([request.canary for _, request in pairs], self.pilot, self.expected, self.seed)
+        canaries = [request.canary for _, request in pairs]
+        expected = self.expected_by(pairs[0][0]) if all(map(_is_search, pairs)) else {}
+        return draw_pilot(canaries, self.pilot, expected, f"{self.seed}:{kind_of(canaries[0])}")
+
+    def expected_by(self, attack: Attack) -> Mapping[str, float]:
+        """Return the expected costs of an attack on the compared canaries, by id.
+
+        They are equal for extraction: whether the secret is found, not its rank, decides how long a search takes.
+        """
+        return self.expected if attack.goal == "exposure" else dict.fromkeys(self.expected, 1.0)
 
     def _kind(
         self,
@@ -158,6 +166,12 @@ def kind_of(canary: Canary) -> str:
     return NATURAL if canary.kind == NATURAL else "planted" if canary.planted else "control"
 
 
+def _is_search(pair: tuple[Attack, AttackRequest]) -> bool:
+    """Return True if an attack reads token by token, and its canary can be compared with random fillings."""
+    attack, request = pair
+    return attack.most_calls(request).steps > 0 and isinstance(request.target, ScoresSequences)
+
+
 def _open_first(pairs: Pairs) -> AttackRequest:
     """Return the request that is used to time the model; a natural canary's only if there is no other."""
     return min((request for _, request in pairs), key=lambda request: request.canary.kind == NATURAL)
@@ -196,6 +210,7 @@ def _groups(
             who,
             tuple(float(getattr(cost, name)) for cost in costs if not cost.complete),
             chances,
+            sample.chance_error,
         )
         for name in QUANTITIES
     }

@@ -54,12 +54,13 @@ def notes(plan: Plan) -> list[str]:
         f"{pace.at_once} rows per pass",
     ]
     if len(unknown) < len(plan.kinds):
-        missed = "canaries that a pilot of this size can miss count with the most that their attack may read, so "
         lines.append(
-            f"likely (range): the range of rows, passes and tokens contains the true value in {LEVEL * 10:.0f} of 10 "
-            "pilots, and the range of time too if the load of the machine stays equal; "
-            f"{missed if any(map(_is_random, plan.kinds)) else ''}a larger --pilot narrows the range"
+            "likely (range): the range of rows, passes and tokens contains the true value in about "
+            f"{LEVEL * 10:.0f} of 10 pilots, and the range of time too if the load of the machine stays equal; a "
+            "larger --pilot narrows the range"
         )
+    if any(map(_is_random, plan.kinds)):
+        lines.append("canaries that a pilot of this size can miss count with the most that their attack may read")
     if any(kind.kind != NATURAL for kind in unknown):
         lines.append(
             "without a pilot nothing is known about memorization: the range goes from one row per canary to the most "

@@ -132,9 +132,8 @@ def plan_of_manifest(path: Path) -> AuditPlan:
     copies = Counter(canary.repetitions + near[canary.id] for canary in planted if canary.kind != NATURAL)
     natural = len(planted) - copies.total()
     sizes: list[float] = [canary.space.size for canary in tested] or [math.inf]
-    return AuditPlan(
-        copies, len(tested) - len(planted), natural, log2_size=math.log2(max(sizes)), chance=1 / min(sizes)
-    )
+    smallest = min((canary.space.size for canary in planted if canary.kind != NATURAL), default=math.inf)
+    return AuditPlan(copies, len(tested) - len(planted), natural, log2_size=math.log2(max(sizes)), chance=1 / smallest)
 
 
 def _for_rate(goal: AuditGoal) -> Iterator[str]:

@@ -89,10 +89,11 @@ def studentized_mean(
 
     The method is of Efron and Tibshirani (An Introduction to the Bootstrap, 1993, section 12.5). The interval is longer
     on the side of a long tail, which the percentile interval cuts off. None for fewer than :data:`FEWEST_STUDENTIZED`
-    clusters, and if more resamples than the interval leaves out have no spread. The random seed is fixed.
+    clusters, if one cluster has half of the values, and if more resamples than the interval leaves out have no spread.
+    The random seed is fixed.
     """
     sums, sizes = totals(values, clusters)
-    if len(sizes) < FEWEST_STUDENTIZED:
+    if len(sizes) < FEWEST_STUDENTIZED or sizes.max() >= sizes.sum() / 2:
         return None, None
     mean, error = (float(one) for one in _with_error(sums, sizes))
     drawn = [_with_error(*each) for each in _resampled(sums, sizes, resamples)]

@@ -21,6 +21,8 @@ DRAWS = 4000
 """Number of random rank samples behind a range. Their random seed is fixed."""
 LEAST_ERROR = 0.15
 """Smallest standard error of a total from expected costs, as a share of the total. A few costs may agree by chance."""
+ALIKE = 0.05
+"""Relative difference of chances that count as equal."""
 LARGEST = 50.0
 """Largest logarithm of a factor between totals."""
 LISTED = 4096
@@ -34,7 +36,8 @@ class Stratum:
     ``sampled`` are the known values. ``unfinished`` are lower bounds on further values of the sample. ``sample`` names
     the sample: groups with one name share their members, so a member with a high rank in one group has a high rank in
     the others. ``chances`` are the probabilities with which the members of the sample were drawn, ``sampled`` before
-    ``unfinished``; empty if they were equal.
+    ``unfinished``; empty if they were equal. If these follow from costs that are known of a part of the members alone,
+    ``chance_error`` is the standard error of the mean of these costs, as a share of it.
     """
 
     size: int
@@ -44,6 +47,7 @@ class Stratum:
     sample: str = ""
     unfinished: tuple[float, ...] = ()
     chances: tuple[float, ...] = ()
+    chance_error: float = 0.0
 
     def __post_init__(self) -> None:
         if self.number > self.size:
@@ -76,12 +80,14 @@ class Stratum:
 
         A member's value, less a constant that all members have, over its chance (Horvitz and Thompson, "A
         Generalization of Sampling Without Replacement from a Finite Universe", 1952). The constant is that of the line
-        through values and chances, both not negative, so the mean is also exact if the values are constant.
+        through values and chances, both not negative, so the mean is also exact if the values are constant. It is 0 if
+        the chances of the sample, but not of the group, are equal, since the sample then cannot show it.
         """
         values, chances = np.array([*self.sampled, *self.unfinished]), np.array(self.chances)
         # Relative errors, since a member's value varies in proportion to its size.
         line, _ = nnls(np.stack([1 / chances, np.ones(len(chances))], axis=1), values / chances)
-        constant = 0.0 if self.unfinished else line[0]
+        blind = np.ptp(chances) < ALIKE * chances.mean() and abs((1 / chances).sum() / self.size - 1) > ALIKE
+        constant = 0.0 if self.unfinished or blind else line[0]
         estimates: FloatArray = constant * self.size + len(values) * (values - constant) / chances
         return estimates
 
@@ -105,13 +111,14 @@ def total_range(groups: Sequence[Stratum]) -> tuple[float, float]:
     """
     low, high = np.zeros(DRAWS), np.zeros(DRAWS)
     ranks: dict[tuple[str, int, int], IntArray] = {}
-    errors: dict[str, FloatArray] = {}
+    errors: dict[tuple[str, int], FloatArray] = {}
     for number, group in enumerate(groups):
         name = group.sample or f"#{number}"
         if group.chances and group.number < group.size:
-            if name not in errors:
-                errors[name] = np.random.default_rng(len(errors)).standard_t(max(group.number - 2, 1), DRAWS)
-            least, most = _totals_by_chances(_widened(group), errors[name])
+            sample = name, group.number
+            if sample not in errors:
+                errors[sample] = np.random.default_rng(len(errors)).standard_t(max(group.number - 2, 1), DRAWS)
+            least, most = _totals_by_chances(_widened(group), errors[sample])
         else:
             key = (name, group.size, group.number)
             if key not in ranks:
@@ -143,10 +150,12 @@ def _totals(group: Stratum, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
 
 def _totals_by_chances(group: Stratum, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the least and the greatest total of a group, each ``[n]``, for ``errors`` ``[n]`` in standard errors."""
+    # Without the correction for unfinished members, which count with the values that they reached.
+    total = max(float(np.clip(group.estimates.mean(), *group.ends)), 1e-9)
     spread = float(group.estimates.std(ddof=2)) if group.number > 2 else np.inf
-    error = max(spread / np.sqrt(group.number) / max(group.likely, 1e-9), LEAST_ERROR)
+    error = max(np.hypot(spread / np.sqrt(group.number) / total, group.chance_error), LEAST_ERROR)
     # Costs have heavy tails: a total is too low more often, and by a larger factor, than it is too high.
-    totals = np.clip(group.likely * np.exp(np.clip(error * errors, -LARGEST, LARGEST)), *group.ends)
+    totals = np.clip(total * np.exp(np.clip(error * errors, -LARGEST, LARGEST)), *group.ends)
     return totals, np.full_like(totals, group.ends[1]) if group.unfinished else totals
 
 

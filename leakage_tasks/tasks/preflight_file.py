@@ -63,13 +63,13 @@ class PreflightSummary:
 
 
 def read_preflight(
-    path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = ()
+    path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = (), warns: bool = True
 ) -> PreflightSummary:
     """Return the training exposure of the ``canaries``, some of which have ``near`` copies.
 
     ``path`` is a file written by ``leakage preflight -o`` or ``ExposureCallback``, ``manifest`` the canaries' hash.
-    Natural canaries are left out. Raises OptionError for another file, another manifest, or a part of the data. Warns
-    of planted canaries whose secret was not in the loss.
+    Natural canaries are left out. Raises OptionError for another file, another manifest, or a part of the data. If
+    it ``warns``, it does so of planted canaries whose secret was not in the loss.
     """
     planted = [canary for canary in canaries if canary.planted]
     check, records = _read(path, [*planted, *near])
@@ -84,7 +84,7 @@ def read_preflight(
         raise OptionError(f"--metadata preflight={path}: covers only a part of the data: run preflight on all of it")
     states = {name: {records[copy.id].state for copy in canary_copies} for name, canary_copies in copies_of.items()}
     not_in_loss = [name for name in copies_of if IN_LOSS not in states[name]]
-    if not_in_loss:
+    if not_in_loss and warns:
         shown = ", ".join(not_in_loss[:3]) + (" …" if len(not_in_loss) > 3 else "")
         warn_once(
             f"{len(not_in_loss)} of {len(planted)} planted canaries ({shown}) had no token of their secret in the "

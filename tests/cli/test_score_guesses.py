@@ -33,8 +33,9 @@ def test_guesses_of_a_run_have_the_runs_own_figures(leakage, run, tmp_path):
 def test_guesses_of_windows_with_a_stride_are_scored_on_these_windows(leakage, refused, tmp_path):
     letters().save_pretrained(tmp_path / "tokenizer")
     (tmp_path / "data.txt").write_text("abcdefghij klmnopqrst uvwxyz\n")
-    text = {"data": str(tmp_path / "data.txt"), "split": "all", "tokenizer": str(tmp_path / "tokenizer")}
-    pairs = read_pairs(Source(**text, prefix_length=3, suffix_length=2, stride=2))
+    text = {"data": str(tmp_path / "data.txt"), "tokenizer": str(tmp_path / "tokenizer")}
+    # The default of suffix_extraction with a stride.
+    pairs = read_pairs(Source(**text, split="all", prefix_length=3, suffix_length=2, stride=2))
     write_submission(tmp_path / "guesses.csv", [SuffixGuess(n, pair.suffix, 1.0) for n, pair in enumerate(pairs)])
     words = [word for name, value in text.items() for word in (f"--{name}", value)]
     command = ("score-guesses", tmp_path / "guesses.csv", *words, "--prefix-length", 3, "--suffix-length", 2)

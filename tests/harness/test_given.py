@@ -90,7 +90,9 @@ def test_metadata_beside_a_task_manager_that_lacks_them_are_refused(held: Any, m
         run_with_manager(metadata, held)
 
 
-@pytest.mark.parametrize("metadata", [None, {}, {"canaries": "builtin"}])
+@pytest.mark.parametrize(
+    "metadata", [None, {}, {"canaries": "builtin"}, "canaries=builtin,seed=1", '{"seed": 1, "canaries": "builtin"}']
+)
 def test_metadata_that_the_task_manager_holds_are_taken(metadata: Any) -> None:
     with pytest.raises(InterruptedError):
         run_with_manager(metadata, {"canaries": "builtin", "seed": 1})

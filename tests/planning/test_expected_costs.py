@@ -79,3 +79,11 @@ def test_the_total_is_right_on_average_whatever_was_expected() -> None:
         chances = tuple(pilot.chances[each.id] for each in pilot.canaries)
         likely.append(Stratum(20, sampled, 0, 1e9, chances=chances).likely)
     assert np.mean(likely) == pytest.approx(sum(values.values()), rel=0.03)
+
+
+def test_the_error_of_a_part_of_the_costs_is_that_of_their_mean() -> None:
+    costs = [1.0, 2.0, 4.0, 8.0, 3.0, 5.0, 9.0, 2.0]
+    some = {canary.id: cost for canary, cost in zip(CANARIES, costs, strict=False)}
+    error = np.std(costs) * np.sqrt(8 / 7) / np.sqrt(8) * np.sqrt(1 - 8 / 20) / np.mean(costs)
+    assert draw_pilot(CANARIES, 4, some, 0).chance_error == pytest.approx(error)
+    assert draw_pilot(CANARIES[:8], 4, some, 0).chance_error == 0

@@ -187,6 +187,11 @@ def test_the_pilot_is_drawn_by_comparing_secrets_with_random_fillings(lm: Any, m
     assert planner.expected[request.canary.id] == pytest.approx(expected_cost(finding), rel=1e-3)
 
 
+def test_searches_for_the_best_guesses_are_expected_to_cost_the_same(lm: Any, manifest: str) -> None:
+    (kind, _) = Planner(lm, planned(manifest, task="canary_extraction"), 5).kinds()
+    assert kind.groups["rows"].chances == pytest.approx((5 / 12,) * 5)
+
+
 def test_canaries_are_compared_once_for_all_tasks_and_not_if_all_are_piloted(lm: Any, manifest: str) -> None:
     for pilot, times in ((5, 1), (12, 0)):
         out = io.StringIO()
@@ -203,6 +208,28 @@ def test_a_comparison_without_time_leaves_a_random_pilot(lm: Any, manifest: str,
     kinds = planner.kinds(watch)
     assert planner.expected == {}
     assert [(kind.piloted, kind.groups["rows"].chances) for kind in kinds] == [(5, ()), (5, ())]
+
+
+def test_a_group_with_secrets_that_are_not_searched_is_not_compared(tmp_path: Path) -> None:
+    """The secret of every other canary is part of its source sentence, which changes all costs."""
+    made = make_canaries("pin {digits:2}.", 12, controls=0, seed=3, id_prefix="p")
+    canaries = [dataclasses.replace(each, source=("pin", "pin {digits:2}")[n % 2]) for n, each in enumerate(made)]
+    translator = HFLM(pretrained=tiny("t5"), tokenizer=ending(), backend="seq2seq", batch_size=8)
+    planner = Planner(translator, planned(manifest_of(tmp_path, canaries)), 5)
+    (kind,) = planner.kinds()
+    assert planner.expected == {}
+    assert (kind.piloted, kind.groups["rows"].chances) == (5, ())
+
+
+def test_kinds_have_pilots_of_their_own_chance(lm: Any, manifest: str) -> None:
+    planner = Planner(lm, planned(manifest), 5)
+    planner.expected = {request.canary.id: 1.0 for _, request in planner.pairs}
+    pilots = [
+        planner._sample([pair for pair in planner.pairs if pair[1].canary.planted == planted]).canaries
+        for planted in (True, False)
+    ]
+    numbers = [{int(canary.id.rpartition("-")[2]) % 12 for canary in pilot} for pilot in pilots]
+    assert numbers[0] != numbers[1]
 
 
 def test_what_a_server_logs_of_natural_secrets_is_hidden(

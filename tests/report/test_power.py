@@ -110,6 +110,18 @@ def test_natural_secrets_of_a_manifest_and_a_run_are_not_planted(tmp_path: Path,
     assert out.count("  3 planted once: ") == out.count("  2 natural secrets: a mean exposure of ") == 2
 
 
+def test_a_natural_secret_of_few_values_changes_no_rate_of_planted_canaries(tmp_path: Path, ran: Ran) -> None:
+    made = make_canaries("{unique} {digits:9}", 32, supporting=0, controls=0)
+    small = make_canaries("{unique} {digits:1}", 1, supporting=0, controls=0, id_prefix="n")
+    natural = [dataclasses.replace(canary, kind="natural") for canary in small]
+    lines = []
+    for name, canaries in (("planted", made), ("both", [*made, *natural])):
+        write_manifest(canaries, tmp_path / f"{name}.jsonl")
+        out, _ = ran("power", tmp_path / f"{name}.jsonl")
+        lines.append(next(line for line in out.splitlines() if "planted once: an extraction rate" in line))
+    assert lines[0] == lines[1]
+
+
 def test_a_run_shows_what_the_canaries_that_training_read_can_show(tmp_path: Path, ran: Ran) -> None:
     tested = {"planted": 30, "controls": 0, "repetitions": {"1": 20, "4": 10}}
     declared = {"canary_exposure": declaration("canary_exposure", tested=tested)}

@@ -118,3 +118,10 @@ def test_order_changes_no_interval(rows: list[tuple[float, int]], stream: object
     assert found[0] == pytest.approx(found[1])
     sums, sizes = totals(*zip(*rows, strict=True))
     assert (sums.sum(), sizes.sum()) == (pytest.approx(sum(value for value, _ in rows)), len(rows))
+
+
+def test_a_document_with_half_of_the_values_has_no_studentized_interval() -> None:
+    values = np.random.default_rng(0).normal(size=24).tolist()
+    documents = [*range(1, 13), *[0] * 12]
+    assert studentized_mean(values, documents) == (None, None)
+    assert None not in studentized_mean(values[:-1], documents[:-1])

@@ -156,8 +156,31 @@ def test_by_chances_the_range_holds_the_truth_in_8_of_10_samples(noise: float) -
 
 
 def test_by_chances_unfinished_members_may_take_the_most() -> None:
-    group = Stratum(8, (10.0, 20.0), 1, 100, unfinished=(5.0,), chances=(0.2, 0.4, 0.4))
-    low, high = total_range([group])
-    assert low >= 10 + 20 + 5 + 5 * 1
+    chances = (0.2, 0.4, 0.4)
+    whole = Stratum(8, (10.0, 20.0, 5.0), 1, 100, chances=chances)
+    cut = Stratum(8, (10.0, 20.0), 1, 100, unfinished=(5.0,), chances=chances)
+    low, high = total_range([cut])
     assert high == 10 + 20 + 6 * 100
-    assert group.likely == pytest.approx((10 / 0.2 + 20 / 0.4 + 5 / 0.4) * 3 / 2)
+    assert 10 + 20 + 5 + 5 * 1 <= low <= total_range([whole])[0]
+    assert cut.likely == pytest.approx((10 / 0.2 + 20 / 0.4 + 5 / 0.4) * 3 / 2)
+
+
+def test_by_chances_a_sample_without_a_finished_member_has_the_low_end_of_what_was_seen() -> None:
+    low, high = total_range([Stratum(40, (), 1, 1e6, unfinished=(9.0, 12.0, 10.0, 11.0, 9.0), chances=(0.125,) * 5)])
+    assert 9 + 12 + 10 + 11 + 9 + 35 <= low < 40 * 12
+    assert high == 40e6
+
+
+def test_by_chances_equal_ones_of_a_group_with_others_show_no_constant() -> None:
+    """Ten members of cost 15 and 22 of cost 1, of which only those of cost 15 were drawn."""
+    chances = chances_of(np.array([15.0] * 10 + [1.0] * 22), 5)
+    group = Stratum(32, (3000.0,) * 5, 1, 1e6, chances=tuple(chances[:5]))
+    assert group.likely == pytest.approx(5 * 3000 / chances[0])
+
+
+def test_by_chances_the_error_of_the_chances_widens_the_range() -> None:
+    values, chances = (100.0, 200.0, 300.0, 400.0, 500.0), (0.05, 0.1, 0.15, 0.2, 0.25)
+    narrow, wide = (
+        total_range([Stratum(100, values, 1, 1e6, chances=chances, chance_error=error)]) for error in (0.0, 0.5)
+    )
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
