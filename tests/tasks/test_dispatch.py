@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import copy
 import pytest
 import torch
 from transformers import GPT2LMHeadModel
@@ -67,7 +68,7 @@ def test_a_delta_that_the_harness_adds_twice_is_a_warning(
     tied: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     notices.warn_once.cache_clear()
-    config = tiny_gpt2(letters()).config
+    config = copy.deepcopy(tiny_gpt2(letters()).config)
     config.tie_word_embeddings = tied
     model = GPT2LMHeadModel(config)
     model.save_pretrained(tmp_path)
