@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import copy
 import pytest
 import torch
 from transformers import GPT2LMHeadModel
