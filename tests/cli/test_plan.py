@@ -37,7 +37,7 @@ def test_a_table_and_the_same_as_json(leakage: Leakage, tmp_path: Path, manifest
         *("task", "canary_exposure", "canary_exposure", "canary_extraction", "canary_extraction"),
         *("total", "worst case"),
     ]
-    assert "contains the true value in 8 of 10 pilots" in out
+    assert "contains the true value in about 8 of 10 pilots" in out
 
 
 @pytest.mark.parametrize(
