@@ -69,7 +69,10 @@ def draw_pilot(canaries: Sequence[Canary], number: int, expected: Mapping[str, f
     secret, so natural secrets are left out.
     """
     eligible = [canary for canary in canaries if canary.kind != "natural"]
-    known = sorted((canary for canary in eligible if canary.id in expected), key=lambda canary: expected[canary.id])
+    known = [canary for canary in eligible if canary.id in expected]
+    # Equal costs are in random order: a manifest may alternate between numbers of copies.
+    random.Random(f"order:{seed}").shuffle(known)
+    known.sort(key=lambda canary: expected[canary.id])
     stream = random.Random(f"plan:{seed}")
     if len(known) <= number:
         return Pilot(stream.sample(eligible, min(number, len(eligible))))

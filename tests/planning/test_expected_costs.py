@@ -87,3 +87,10 @@ def test_the_error_of_a_part_of_the_costs_is_that_of_their_mean() -> None:
     error = np.std(costs) * np.sqrt(8 / 7) / np.sqrt(8) * np.sqrt(1 - 8 / 20) / np.mean(costs)
     assert draw_pilot(CANARIES, 4, some, 0).chance_error == pytest.approx(error)
     assert draw_pilot(CANARIES[:8], 4, some, 0).chance_error == 0
+
+
+def test_a_sample_of_equal_costs_does_not_follow_the_order_of_the_canaries() -> None:
+    """Every fourth of 20 canaries would be a sample of five with a fixed order."""
+    indices = {canary.id: index for index, canary in enumerate(CANARIES)}
+    pilots = [draw_pilot(CANARIES, 5, dict.fromkeys(indices, 1.0), seed).canaries for seed in range(20)]
+    assert any(len({indices[canary.id] % 4 for canary in pilot}) > 1 for pilot in pilots)
