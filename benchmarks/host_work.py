@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -49,20 +49,32 @@ class Time:
 
 
 @contextmanager
-def timed(model: torch.nn.Module) -> Iterator[Time]:
-    """Time the block and the calls of ``model`` in it."""
-    spent, forward = Time(), model.forward
+def noted(model: torch.nn.Module, note: Callable[[int, float], None]) -> Iterator[None]:
+    """Call ``note`` with the rows and the processor seconds of each call of ``model`` in the block."""
+    forward = model.forward
 
     @functools.wraps(forward)  # The engine reads the signature.
     def counted(*arguments: Any, **named: Any) -> Any:
         started = time.process_time()
         out = forward(*arguments, **named)
-        spent.model += time.process_time() - started
         rows = len(named["input_ids"] if "input_ids" in named else arguments[0])
-        spent.passes, spent.rows = spent.passes + 1, spent.rows + rows
+        note(rows, time.process_time() - started)
         return out
 
     with mock.patch.object(model, "forward", counted):
+        yield
+
+
+@contextmanager
+def timed(model: torch.nn.Module) -> Iterator[Time]:
+    """Time the block and the calls of ``model`` in it."""
+    spent = Time()
+
+    def note(rows: int, seconds: float) -> None:
+        spent.model += seconds
+        spent.passes, spent.rows = spent.passes + 1, spent.rows + rows
+
+    with noted(model, note):
         started = time.process_time()
         yield spent
         spent.run = time.process_time() - started

@@ -4,24 +4,24 @@
 random Llama as ``benchmarks.host_work`` does. The host's time is measured on this CPU, without the calls of the model.
 Instead of these, the clock counts a pass of a model of 1 B parameters on an H100: the host launches it for ``--launch``
 milliseconds, while the device begins to compute it, for ``--full`` milliseconds per 2,048 rows. The host waits where it
-reads the costs. *in turn* is the time if it does so before it does anything else; *overlapped* if it launches the next
-full pass of waiting rows first. The shares are of the rows per second of full plain passes.
+reads the costs (*waited*). *in turn* is the time if it does so before it does anything else; *overlapped* if it
+launches the next full pass of waiting rows first. The shares are of the rows per second of full plain passes.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 from unittest import mock
 
 import torch
 from torch import Tensor
 
-from benchmarks.host_work import ATTACKS, canaries_of, harness_model
+from benchmarks.host_work import noted
+from benchmarks.operations import ATTACKS, canaries_of
+from benchmarks.small_models import harness_model
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.targets.devices import HostCopy
 from leakage_tasks.targets.harness.target import as_target
@@ -36,9 +36,8 @@ class Clock:
     def __init__(self, launch: float, a_row: float) -> None:
         self._launch, self._a_row = launch, a_row
         self._ahead = -time.process_time()
-        self.device_free = 0.0
+        self.device_free = self.waited = self.seconds = 0.0
         self.rows = self.passes = 0
-        self.host = self.waited = 0.0
 
     @property
     def now(self) -> float:
@@ -60,16 +59,8 @@ class Clock:
 
 
 @contextmanager
-def simulated(model: torch.nn.Module, overlaps: bool, launch: float, a_row: float) -> Iterator[Clock]:
+def simulated(model: torch.nn.Module, overlaps: bool, clock: Clock) -> Iterator[None]:
     """Run the block on a simulated device."""
-    forward = model.forward
-
-    @functools.wraps(forward)  # The engine reads the signature.
-    def counted(*arguments: Any, **named: Any) -> Any:
-        started = time.process_time()
-        out = forward(*arguments, **named)
-        clock.launch(len(named["input_ids"] if "input_ids" in named else arguments[0]), time.process_time() - started)
-        return out
 
     class LateCopy(HostCopy):
         """A copy to the host that arrives once the device has computed the pass."""
@@ -82,13 +73,11 @@ def simulated(model: torch.nn.Module, overlaps: bool, launch: float, a_row: floa
             clock.wait(self._until)
 
     with (
-        mock.patch.object(model, "forward", counted),
+        noted(model, clock.launch),
         mock.patch.object(PassRows, "overlaps", overlaps),
         mock.patch("leakage_tasks.targets.causal.reader.HostCopy", LateCopy),
     ):
-        clock = Clock(launch, a_row)
-        yield clock
-        clock.host = clock.now
+        yield
 
 
 def run(task: str, number: int, overlaps: bool, options: argparse.Namespace) -> Clock:
@@ -100,9 +89,17 @@ def run(task: str, number: int, overlaps: bool, options: argparse.Namespace) -> 
     # This run verifies the batching strategies of the model.
     run_attack(attack, target, canaries_of(2, source=False, seed=2), goal=goal, budget=options.budget)
     canaries = canaries_of(number, source=False)
-    with simulated(lm.model, overlaps, options.launch / 1e3, options.full / 1e3 / FULL_ROWS) as clock:
+    clock = Clock(options.launch / 1e3, options.full / 1e3 / FULL_ROWS)
+    with simulated(lm.model, overlaps, clock):
         run_attack(attack, target, canaries, goal=goal, budget=options.budget)
+    clock.seconds = clock.now
     return clock
+
+
+HEAD = (
+    "| task | canaries | rows | passes | seconds in turn | waited | share | seconds overlapped | waited | share |\n"
+    "|---|" + "---:|" * 9
+)
 
 
 def main() -> None:
@@ -115,18 +112,15 @@ def main() -> None:
     parser.add_argument("--launch", type=float, default=12.0, help="milliseconds to launch a pass")
     parser.add_argument("--full", type=float, default=17.6, help="milliseconds to compute 2,048 rows")
     options = parser.parse_args()
-    print(
-        "| task | canaries | rows | passes | seconds in turn | share | seconds overlapped | share |\n|---|"
-        + "---:|" * 7
-    )
+    print(HEAD, flush=True)
     for task in options.tasks:
         for number in options.canaries:
             cells = [task, f"{number:,}"]
             for overlaps in (False, True):
                 clock = run(task, number, overlaps, options)
-                share = clock.rows * options.full / 1e3 / FULL_ROWS / clock.host
+                share = clock.rows * options.full / 1e3 / FULL_ROWS / clock.seconds
                 cells += [] if overlaps else [f"{clock.rows:,}", f"{clock.passes:,}"]
-                cells += [f"{clock.host:.2f}", f"{clock.waited:.2f}", f"{share:.2f}"]
+                cells += [f"{clock.seconds:.2f}", f"{clock.waited:.2f}", f"{share:.2f}"]
             print(f"| {' | '.join(cells)} |", flush=True)
 
 

@@ -160,7 +160,7 @@ class Run:
         sampled = tuple(self.calls[canary.id] for canary in pilot.canaries)
         chances = tuple(pilot.chances[canary.id] for canary in pilot.canaries if pilot.chances)
         most = max(kind.limits.rows, *self.calls.values())
-        return Stratum(len(own), sampled, 1, most, kind.kind, chances=chances)
+        return Stratum(len(own), sampled, 1, most, kind.kind, (), chances, pilot.chance_error)
 
 
 def measured(name: str, folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

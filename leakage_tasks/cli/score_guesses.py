@@ -55,7 +55,7 @@ def score_guesses_command(
 
     from leakage_tasks.core.atomic import check_place, write_text
     from leakage_tasks.core.stable_inputs import unchanged
-    from leakage_tasks.pairs.pair import ALL
+    from leakage_tasks.pairs.source import default_split
     from leakage_tasks.report.guesses import guesses_text, score_guesses
 
     if output is not None:
@@ -63,7 +63,7 @@ def score_guesses_command(
     with unchanged(*guesses, Path(data)):
         pairs = read_pairs(
             data=data,
-            split=split or ("test" if stride is None else ALL),
+            split=split or default_split(stride),
             prefix_length=prefix_length,
             suffix_length=suffix_length,
             tokenizer=tokenizer,

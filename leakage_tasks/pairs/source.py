@@ -55,6 +55,12 @@ class Source:
 PAIR_OPTIONS = options_of(Source)
 
 
+def default_split(stride: int | None) -> str:
+    """Return the split that is read if none is given: all with a stride, since windows of a split would not cover whole
+    documents."""
+    return "test" if stride is None else ALL
+
+
 def read_pairs(source: Source) -> tuple[Pair, ...]:
     """Read the pairs of a source; repeated reads of unchanged files in a process return the cached pairs.
 

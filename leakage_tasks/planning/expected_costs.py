@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import t as student
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.attacks.selection import AttackSettings
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
+from leakage_tasks.core.arrays import FloatArray
 
 FILLINGS = 8
 """Number of random fillings of each canary whose costs are compared with its secret's."""
@@ -68,33 +70,32 @@ def draw_pilot(canaries: Sequence[Canary], number: int, expected: Mapping[str, f
     (systematic sampling), else from all with equal chances. The cost of a search reveals how well the model knows a
     secret, so natural secrets are left out.
     """
-    eligible = [canary for canary in canaries if canary.kind != "natural"]
+    eligible = [canary for canary in canaries if canary.kind != NATURAL]
     known = [canary for canary in eligible if canary.id in expected]
-    # Equal costs are in random order: a manifest may alternate between numbers of copies.
-    random.Random(f"order:{seed}").shuffle(known)
-    known.sort(key=lambda canary: expected[canary.id])
     stream = random.Random(f"plan:{seed}")
     if len(known) <= number:
         return Pilot(stream.sample(eligible, min(number, len(eligible))))
-    chances = _chances([expected[canary.id] for canary in known], number)
+    # Equal costs are in random order: a manifest may alternate between numbers of copies.
+    random.Random(f"order:{seed}").shuffle(known)
+    known.sort(key=lambda canary: expected[canary.id])
+    costs = np.array([expected[canary.id] for canary in known])
+    chances = _chances(costs, number)
     indices = np.searchsorted(np.cumsum(chances), stream.random() + np.arange(number))
     drawn = [known[index] for index in np.minimum(indices, len(known) - 1)]
     # If the time ends, the canaries that were attacked must be random ones.
     stream.shuffle(drawn)
     compared = len(known) / len(eligible)
-    costs = np.array([expected[canary.id] for canary in known])
     error = float(costs.std(ddof=1) / costs.mean()) * np.sqrt((1 - compared) / len(known))
     return Pilot(drawn, {canary.id: chance * compared for canary, chance in zip(known, chances, strict=True)}, error)
 
 
-def _chances(costs: Sequence[float], number: int) -> list[float]:
-    """Return the chances of members to be in a sample of ``number``, in proportion to their positive costs, at most
-    1."""
-    sizes = np.array(costs)
-    certain = np.zeros(len(sizes), dtype=bool)
+def _chances(costs: FloatArray, number: int) -> list[float]:
+    """Return the chances of members to be in a sample of ``number``, in proportion to their positive ``costs`` ``[n]``,
+    at most 1."""
+    certain = np.zeros(len(costs), dtype=bool)
     while True:
         left = number - int(certain.sum())
-        chances = np.where(certain, 1.0, left * sizes / sizes[~certain].sum())
+        chances = np.where(certain, 1.0, left * costs / costs[~certain].sum())
         if (chances <= 1).all():
             return [float(chance) for chance in chances]
         certain |= chances > 1

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.attacks.redact import HidingSecrets
 from leakage_tasks.attacks.registry import Attack, AttackRequest
@@ -26,7 +27,7 @@ from leakage_tasks.planning.pilot import AttackCost, attack_together, pilot_cost
 from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum
 from leakage_tasks.targets.memory import memory_within
-from leakage_tasks.targets.protocols import ScoresSequences
+from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 from leakage_tasks.targets.scheduler import OnRows
 from leakage_tasks.tasks.attack_handler import attack_settings, prepared
 from leakage_tasks.tasks.canary_tasks import CanaryTask
@@ -35,7 +36,6 @@ SPREAD = 16
 """Maximum number of canaries per kind whose spaces are analysed for the limits."""
 COMPARED = 32
 """Maximum number of canaries per kind whose secrets are compared with random fillings, unless the pilot is larger."""
-NATURAL = "natural"
 Pairs = Sequence[tuple[Attack, AttackRequest]]
 
 
@@ -98,7 +98,7 @@ class Planner:
         wanted = [
             request.canary
             for pairs in groups
-            if len(pairs) > self.pilot > 0 and all(map(_is_search, pairs))
+            if len(pairs) > self.pilot > 0 and _are_searches(pairs)
             for _, request in stream.sample(pairs, min(len(pairs), most))
         ]
         if self.expected or not wanted:
@@ -116,8 +116,9 @@ class Planner:
 
     def _sample(self, pairs: Pairs) -> Pilot:
         canaries = [request.canary for _, request in pairs]
-        expected = self.expected_by(pairs[0][0]) if all(map(_is_search, pairs)) else {}
-        return draw_pilot(canaries, self.pilot, expected, f"{self.seed}:{kind_of(canaries[0])}")
+        kind = kind_of(canaries[0])
+        expected = self.expected_by(pairs[0][0]) if kind != NATURAL and _are_searches(pairs) else {}
+        return draw_pilot(canaries, self.pilot, expected, f"{self.seed}:{kind}")
 
     def expected_by(self, attack: Attack) -> Mapping[str, float]:
         """Return the expected costs of an attack on the compared canaries, by id.
@@ -166,10 +167,15 @@ def kind_of(canary: Canary) -> str:
     return NATURAL if canary.kind == NATURAL else "planted" if canary.planted else "control"
 
 
-def _is_search(pair: tuple[Attack, AttackRequest]) -> bool:
-    """Return True if an attack reads token by token, and its canary can be compared with random fillings."""
-    attack, request = pair
-    return attack.most_calls(request).steps > 0 and isinstance(request.target, ScoresSequences)
+def _are_searches(pairs: Pairs) -> bool:
+    """Return True if an attack reads token by token, and all its canaries can be compared with random fillings.
+
+    The spaces of thousands of canaries are not analysed for this.
+    """
+    attack, first = pairs[0]
+    targets = [request.target for _, request in pairs]
+    scored = all(isinstance(each, PredictsNextToken) and isinstance(each, ScoresSequences) for each in targets)
+    return scored and attack.most_calls(first).steps > 0
 
 
 def _open_first(pairs: Pairs) -> AttackRequest:

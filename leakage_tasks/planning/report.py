@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.sizes import size_words
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.core.version import __version__
 from leakage_tasks.planning.estimate import QUANTITIES, CostEstimate, KindPlan, Plan
-from leakage_tasks.planning.planner import NATURAL
 from leakage_tasks.stats.totals import LEVEL
 
 SCHEMA = 1

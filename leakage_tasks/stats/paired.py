@@ -106,14 +106,14 @@ def rate_difference(
     pairs = list(zip(before, after, strict=True))
     both, lost, gained = pairs.count((True, True)), pairs.count((True, False)), pairs.count((False, True))
     changes = [float(new) - float(old) for old, new in pairs]
-    each = units(range(count) if documents is None else documents)
-    sums, _ = totals(changes, each)
+    clusters = units(range(count) if documents is None else documents)
+    sums, _ = totals(changes, clusters)
     if len(sums) == count:
         changed = gained + lost
         p = float(stats.binomtest(gained, changed).pvalue) if changed else 1.0
     else:
         p = sign_flip(sums)
-    effective = effective_number(changes, each)
+    effective = effective_number(changes, clusters)
     cells = (both, gained, lost, count - both - gained - lost)
     low, high = newcombe(*(cell * effective / count for cell in cells))
     # The fewest documents with a change that are significant if all changes have the same direction.

@@ -221,6 +221,17 @@ def test_a_group_with_secrets_that_are_not_searched_is_not_compared(tmp_path: Pa
     assert (kind.piloted, kind.groups["rows"].chances) == (5, ())
 
 
+def test_to_choose_the_pilot_the_spaces_of_all_canaries_are_not_analysed(
+    lm: Any, manifest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planner, analysed = Planner(lm, planned(manifest), 5), []
+    paths = type(planner.target).paths
+    monkeypatch.setattr(type(planner.target), "paths", lambda *given: analysed.append(1) or paths(*given))
+    planner._sample(planner.pairs)
+    assert len(planner.pairs) == 24
+    assert sum(analysed) == 1
+
+
 def test_kinds_have_pilots_of_their_own_chance(lm: Any, manifest: str) -> None:
     planner = Planner(lm, planned(manifest), 5)
     planner.expected = {request.canary.id: 1.0 for _, request in planner.pairs}

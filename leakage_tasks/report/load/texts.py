@@ -12,7 +12,6 @@ from leakage_tasks.core.task_names import TEXTS
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.sample_lines import read_answers, task_settings_of
 
-"""The task whose samples are read."""
 UNTARGETED_PROMPTS = "untargeted prompts"
 """Name of the group of texts after prompts that need no text of the corpus."""
 

@@ -15,8 +15,8 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.task_names import SUFFIXES as TASK
 from leakage_tasks.pairs import Pair
-from leakage_tasks.pairs.pair import ALL, EmptySplit
-from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
+from leakage_tasks.pairs.pair import EmptySplit
+from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, default_split, read_pairs
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
 from leakage_tasks.tasks.options import TASKS, SearchOptions, declared_values, options_with_data, picked
@@ -151,9 +151,8 @@ def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
     if guesses is not None and check_place(guesses).is_dir():
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
     source = Source(**picked(values, PAIR_OPTIONS))
-    if source.stride is not None and "split" not in values:
-        # A split of windows would be no whole document.
-        source = replace(source, split=ALL)
+    if "split" not in values:
+        source = replace(source, split=default_split(source.stride))
     validation = _validation(values.get("validation"), request.confidence, source.split)
     direct = declared_values(values, SuffixOptions) | {"validation": validation}
     return SuffixOptions(values, source, request, **direct)
