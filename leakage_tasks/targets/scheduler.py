@@ -147,9 +147,13 @@ class _Run(Generic[Result]):
 
         Yield the results of attacks that end.
         """
-        while self.apart and _Load(self.waiting).passes < FILLED:
+        load = _Load(self.waiting)
+        while self.apart and load.passes < FILLED:
+            before = len(self.waiting)
             yield from self.resume(self._joined(self._take_group()))
-            self.waiting.sort(key=lambda attack: attack.serial)
+            for attack in self.waiting[before:]:
+                load.add(attack)
+        self.waiting.sort(key=lambda attack: attack.serial)
 
     def _joined(self, group: Sequence[AttackCoroutine[Any]]) -> AttackCoroutine[Any]:
         """Return the joint attack for a group, or the only attack of the group, which goes on alone."""

@@ -54,10 +54,15 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(cls, pairs: IntArray, bins: FloatArray) -> Self:
-        """Return one step per pair ``[n]``, of weight 1, in 2n cells: a cost counts partly for the bins around it."""
+        """Return one step per pair ``[n]``, of weight 1, in two cells each: a cost counts partly for the bins around
+        it."""
         low = bins.astype(np.int64)
-        cells, upper = pairs * PAIR + low, bins - low
-        return cls(np.concatenate([cells, cells + 1]), np.concatenate([1 - upper, upper]))
+        cells, weights = np.empty((len(bins), 2), dtype=np.int64), np.empty((len(bins), 2))
+        cells[:, 0] = pairs * PAIR + low
+        cells[:, 1] = cells[:, 0] + 1
+        weights[:, 1] = bins - low
+        weights[:, 0] = 1 - weights[:, 1]
+        return cls(cells.reshape(-1), weights.reshape(-1))
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:

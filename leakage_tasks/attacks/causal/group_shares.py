@@ -67,17 +67,21 @@ class GroupShares:
         onward, ending = self._explorer.paths.goes_on(children.states), self._ending(visit, trees)
         before, goers, chosen = weights[visit.who], visit.who[visit.goes], visit.chosen[visit.goes]
         weights[goers] = np.where(visit.is_complete[visit.goes], self._size, weights[goers])
-        for shares, seen, limits in zip(self._shares, self._seen, self._bounds, strict=True):
+        for number, (shares, seen, limits) in enumerate(zip(self._shares, self._seen, self._bounds, strict=True)):
             limit = limits[trees]
             cheap = children.costs <= limit
             inside = ending & cheap
             if inside.any():
                 seen += np.bincount(trees[inside], minlength=len(seen))
-            expected = np.stack([known.expected(children, limit, trees) for known in self._predictions])
-            predicted = np.where(onward, np.where(cheap, np.minimum(expected / visit.fillings, 1.0), 0.0), inside)
-            means = np.array([np.bincount(children.parents, row, nodes) for row in visit.chance * predicted])
+            expected = visit.expected if number == 0 else None
+            predicted = [
+                known.expected(children, limit, trees) if expected is None else expected for known in self._predictions
+            ]
+            likely = np.where(cheap, np.minimum(np.stack(predicted) / visit.fillings, 1.0), 0.0)
+            values = np.where(onward, likely, inside)
+            means = np.array([np.bincount(children.parents, row, nodes) for row in visit.chance * values])
             shares[visit.who] += before * (visit.weight * means)[by[visit.who], visit.at]
-            shares[goers] -= weights[goers] * (visit.weights[chosen] * predicted[by[goers], chosen])
+            shares[goers] -= weights[goers] * (visit.weights[chosen] * values[by[goers], chosen])
 
     def _ending(self, visit: GroupVisit, trees: IntArray) -> BoolArray:
         """Return a mask of the children that complete a text other than the secret's."""
@@ -91,70 +95,103 @@ class GroupShares:
 
 @dataclass(frozen=True)
 class LearnedDraws:
-    """Estimates of draws, ``values`` ``[bounds, number]``, and the ``lookahead`` that learned from all of these draws.
+    """Estimates of draws in one tree, ``values`` ``[bounds, number]``.
 
-    The lookahead is settled when proposals first use it. ``seen`` ``[bounds]`` is the number of distinct fillings that
-    were reached up to each bound, and ``reached_ends`` the number of groups that reached nodes whose next token may
-    complete a text.
+    ``seen`` ``[bounds]`` is the number of distinct fillings that were reached up to each bound, and ``reached_ends``
+    the number of groups that reached nodes whose next token may complete a text. ``learned`` is a lookahead of several
+    trees, ``tree`` the index of this one.
     """
 
     values: FloatArray
     seen: IntArray
-    lookahead: Lookahead
     reached_ends: int
+    learned: Lookahead
+    tree: int
+
+    def lookahead(self) -> Lookahead:
+        """Return what was known before and what the draws have taught; it is settled when it is first joined."""
+        return self.learned.of_tree(self.tree)
 
 
-def learned_draws(explorer: SearchTree, request: GroupRequest, known: Lookahead) -> LearnedDraws:
+def learned_draws(explorer: SearchTree, request: GroupRequest) -> LearnedDraws:
     """Make an even number of draws, and learn from them.
 
-    Each half is estimated by the prediction of ``known`` and of the other half. Given the other half, each estimate is
-    unbiased; estimates of different halves depend on each other in second order only (Chernozhukov et al. 2018).
+    Steered draws are predicted by what is known before. Else each half is predicted by this and by the other half.
+    Given the other half, each estimate is unbiased; estimates of different halves depend on each other in second order
+    only (Chernozhukov et al. 2018).
     """
-    form = len(request.bounds), request.steering is None, known.bins
-    return in_forest(_learned_draws, explorer, (request, known), request.draws, form)
+    assert request.known is not None
+    form = len(request.bounds), request.is_steered, request.known.bins
+    return in_forest(_learned_draws, explorer, request, request.draws, form)
 
 
-def _learned_draws(forest: Forest, requests: Sequence[tuple[GroupRequest, Lookahead]]) -> list[LearnedDraws]:
-    draws = GroupDraws([request for request, _ in requests])
-    visits: list[list[GroupVisit]] = [[] for _ in range(0, len(requests), TOGETHER)]
+def _learned_draws(forest: Forest, requests: Sequence[GroupRequest]) -> list[LearnedDraws]:
+    draws, shares, steering = GroupDraws(requests), None, None
+    if requests[0].is_steered:
+        steering = Lookahead.joined(forest, _known(requests))
+        shares = GroupShares(forest, draws, [steering], np.zeros(draws.ends[-1], dtype=np.int64))
+    learners = [_Learner(forest, requests[first : first + TOGETHER]) for first in range(0, len(requests), TOGETHER)]
 
     def see(visit: GroupVisit) -> None:
+        if shares is not None:
+            shares.add(visit)
         for index, part in draws.parts(visit):
-            visits[index].append(dataclasses.replace(part, nodes=part.nodes.without_memory()))
+            learners[index].see(part)
 
-    read_groups(forest, draws, see)
+    read_groups(forest, draws, see, steering)
     made: list[LearnedDraws] = []
-    for index, some in enumerate(visits):
-        made += _learned(forest, requests[index * TOGETHER : (index + 1) * TOGETHER], some)
-        some.clear()
+    for learner in learners:
+        estimates, first = (learner.shares(), 0) if shares is None else (shares, len(made))
+        made += [
+            LearnedDraws(*estimates.of_tree(first + tree), reached, learner.learned, tree)
+            for tree, reached in enumerate(learner.reached_ends)
+        ]
     return made
 
 
-def _learned(
-    forest: Forest, requests: Sequence[tuple[GroupRequest, Lookahead]], visits: Sequence[GroupVisit]
-) -> list[LearnedDraws]:
-    """Return the estimates for some trees of a forest, from visits in these trees."""
-    draws, known = GroupDraws([request for request, _ in requests]), [lookahead for _, lookahead in requests]
-    size, ends = draws.requests[0].groups.size, draws.ends // draws.requests[0].groups.size
-    in_first = np.concatenate([np.arange(request.number) < request.number // 2 for request in draws.requests])
-    whole = Lookahead.copied(forest, known)
-    halves = [whole.copy() for _ in range(2)]
-    reached = np.zeros(ends[-1], dtype=bool)
-    for visit in visits:
-        observed, groups = whole.observed(visit.nodes, visit.children), visit.who // size
-        whole.learn(observed, visit.at)
-        for half, selected in zip(halves, (in_first[groups], ~in_first[groups]), strict=True):
-            half.learn(observed, visit.at[selected])
+def _known(requests: Sequence[GroupRequest]) -> list[Lookahead]:
+    return [request.known for request in requests if request.known is not None]
+
+
+class _Learner:
+    """What the draws of some trees of a forest teach: all of them, and each half if they are not steered."""
+
+    def __init__(self, forest: Forest, requests: Sequence[GroupRequest]) -> None:
+        self._forest, self._draws = forest, GroupDraws(requests)
+        self._size = requests[0].groups.size
+        self._ends = self._draws.ends // self._size
+        self._in_first = np.concatenate([np.arange(request.number) < request.number // 2 for request in requests])
+        self._reached = np.zeros(self._ends[-1], dtype=bool)
+        self.learned = Lookahead.copied(forest, _known(requests))
+        self._halves = [] if requests[0].is_steered else [self.learned.copy() for _ in range(2)]
+        self._visits: list[GroupVisit] = []
+
+    def see(self, visit: GroupVisit) -> None:
+        """Learn from the nodes of a visit."""
+        observed, groups = self.learned.observed(visit.nodes, visit.children), visit.who // self._size
+        self.learned.learn(observed, visit.at)
+        if self._halves:
+            in_first = self._in_first[groups]
+            for half, selected in zip(self._halves, (in_first, ~in_first), strict=True):
+                half.learn(observed, visit.at[selected])
+            self._visits.append(dataclasses.replace(visit, nodes=visit.nodes.without_memory()))
         last = np.zeros(len(visit.nodes), dtype=bool)
-        last[visit.children.parents[forest.paths.ends(visit.children.states)]] = True
-        reached[groups[last[visit.at]]] = True
-    for half in halves:
-        half.settle()
-    shares = GroupShares(forest, draws, halves, np.repeat(in_first.astype(np.int64), size))
-    for visit in visits:
-        shares.add(visit)
-    groups_reached = np.add.reduceat(reached, ends[:-1], dtype=np.int64).tolist()
-    return [
-        LearnedDraws(*shares.of_tree(tree), lookahead, groups_reached[tree])
-        for tree, lookahead in enumerate(whole.split())
-    ]
+        last[visit.children.parents[self._forest.paths.ends(visit.children.states)]] = True
+        self._reached[groups[last[visit.at]]] = True
+
+    def shares(self) -> GroupShares:
+        """Return the estimates, each half predicted by the other; visits are not kept any longer."""
+        for half in self._halves:
+            half.settle()
+        predicted_by = np.repeat(self._in_first.astype(np.int64), self._size)
+        shares = GroupShares(self._forest, self._draws, self._halves, predicted_by)
+        for visit in self._visits:
+            shares.add(visit)
+        self._visits.clear()
+        return shares
+
+    @property
+    def reached_ends(self) -> list[int]:
+        """The number of groups in each tree that reached nodes whose next token may complete a text."""
+        reached: list[int] = np.add.reduceat(self._reached, self._ends[:-1], dtype=np.int64).tolist()
+        return reached

@@ -131,19 +131,15 @@ class Lookahead:
             for tree, part in enumerate(some):
                 part._expected, part._is_settled = whole._expected_in(tree), True
 
-    def split(self) -> list[Self]:
-        """Return the lookahead of each tree, with what it has seen."""
+    def of_tree(self, tree: int) -> Self:
+        """Return the lookahead of one tree, with what it has seen."""
         if len(self._step) == 1:
-            return [self]
-        parts = []
-        for tree in range(len(self._step)):
-            part = object.__new__(type(self))
-            vars(part).update(vars(self), _pools=self._tokens)
-            part._step, part._bins = self._step[tree : tree + 1], self._bins[tree : tree + 1]
-            part._expected, part._records = self._expected_in(tree), StepRecords(1, self._tokens)
-            parts.append(part)
-        self.teach(parts)
-        return parts
+            return self
+        part = object.__new__(type(self))
+        vars(part).update(vars(self), _pools=self._tokens)
+        part._step, part._bins = self._step[tree : tree + 1], self._bins[tree : tree + 1]
+        part._expected, part._records = self._expected_in(tree), self._records.of_tree(tree)
+        return part
 
     def _expected_in(self, tree: int) -> dict[int, Completions]:
         """Return the expectations in a tree."""
@@ -155,7 +151,8 @@ class Lookahead:
         """Add what this lookahead of a forest has seen to the lookaheads of its trees."""
         if parts[0] is self:
             return
-        self._records.add_to([part._records for part in parts])
+        for tree, part in enumerate(parts):
+            part._records.include(self._records.of_tree(tree))
 
     def learn_from(self, explorer: SearchTree, nodes: Nodes, at: IntArray) -> None:
         """Record the costs of the children of nodes, weighted by the number of times that a node's row is in ``at``."""
@@ -183,7 +180,7 @@ class Lookahead:
                     if not is_end and self._tokens > 1:
                         pairs += children.columns[picked]
                     steps = Steps.of(pairs, bins[picked])
-                    parts.append(ObservedSteps(kind, kind_after, np.tile(parents, 2), steps))
+                    parts.append(ObservedSteps(kind, kind_after, np.repeat(parents, 2), steps))
         return Observed(last, list(by_value(kinds)), parts)
 
     def learn(self, observed: Observed, at: IntArray) -> None:

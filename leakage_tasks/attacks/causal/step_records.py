@@ -18,6 +18,8 @@ from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 END = -1
 """The kind of a child that completes a filling."""
+FULL = 4
+"""Divisor of the number of cells: with more recorded steps than this share, equal cells are joined."""
 
 
 class ObservedSteps(NamedTuple):
@@ -89,25 +91,41 @@ class StepRecords:
             known |= reached & (np.bincount(last[here] // self._tokens, minlength=trees) > 0)
         for kind, after, parents, steps in observed.parts:
             weighted = Steps(steps.cells, steps.weights * times[parents])
-            self._seen.setdefault((kind, after), []).append(weighted)
+            self._append((kind, after), weighted)
 
-    def add_to(self, parts: Sequence[Self]) -> None:
-        """Add the records of each tree to the records of ``parts``, one for each tree."""
+    def of_tree(self, tree: int) -> Self:
+        """Return the records of one tree."""
+        part = type(self)(1, self._tokens)
         for kind, nodes in self.nodes.items():
-            for part, known, picked in zip(parts, self.known[kind], nodes.reshape(len(parts), -1), strict=True):
-                if known:
-                    part.nodes[kind] = part.nodes.get(kind, 0.0) + picked
-                    part.known[kind] = np.ones(1, dtype=bool)
-        for kinds in self._seen:
-            table = self._table(*kinds)
-            if table is None:
-                continue
-            steps, first = table.steps(), np.arange(len(parts) + 1) * self._cells(kinds[1])
-            ends = np.searchsorted(steps.cells, first)
-            cells, rows = steps.cells - np.repeat(first[:-1], np.diff(ends)), ends.tolist()
-            for part, start, end in zip(parts, rows, rows[1:], strict=False):
+            if self.known[kind][tree]:
+                part.nodes[kind] = nodes[tree * self._tokens : (tree + 1) * self._tokens].copy()
+                part.known[kind] = np.ones(1, dtype=bool)
+        for kinds, several in self._seen.items():
+            first = tree * self._cells(kinds[1])
+            for steps in several:
+                # Steps are in order of their trees, which is all that a binary search needs.
+                start, end = np.searchsorted(steps.cells, (first, first + self._cells(kinds[1]))).tolist()
                 if start < end:
-                    part._seen.setdefault(kinds, []).append(Steps(cells[start:end], steps.weights[start:end]))
+                    here = slice(start, end)
+                    part._seen.setdefault(kinds, []).append(Steps(steps.cells[here] - first, steps.weights[here]))
+        return part
+
+    def include(self, more: Self) -> None:
+        """Add other records of one tree to these of the same tree."""
+        for kind, nodes in more.nodes.items():
+            self.nodes[kind] = self.nodes.get(kind, 0.0) + nodes
+            self.known[kind] = np.ones(1, dtype=bool)
+        for kinds, several in more._seen.items():
+            for steps in several:
+                self._append(kinds, steps)
+
+    def _append(self, kinds: tuple[int, int], steps: Steps) -> None:
+        """Append steps in order of their trees; equal cells are joined once there are many."""
+        several = self._seen.setdefault(kinds, [])
+        several.append(steps)
+        if sum(len(part.cells) for part in several) > self._trees * self._cells(kinds[1]) // FULL:
+            table = self._table(*kinds)
+            several[:] = [] if table is None else [table.steps()]
 
     def tables(self, kind: int, dtype: DTypeLike) -> Iterator[tuple[int, StepTable]]:
         """Yield the table of the steps from nodes of a kind to children of each kind, with the kind of the children."""

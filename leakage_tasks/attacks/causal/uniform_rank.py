@@ -1,8 +1,9 @@
 """The rank of a secret from uniform random fillings, if these suffice: the usual case of a control.
 
-The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until it is precise. No number depends on a draw, so
-each evaluation has a valid interval, and together their error rate is 5 %. Draws that were evaluated stay in the
-estimate. Each draw is predicted by others, so no draws are spent on a prediction alone.
+The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until it is precise, without those that are too few
+for the precision in any case. No number depends on a draw, so each evaluation has a valid interval, and together their
+error rate is 5 %. Draws that were evaluated stay in the estimate. Each draw is predicted by others, so no draws are
+spent on a prediction alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from leakage_tasks.attacks.causal.group_shares import LearnedDraws, learned_draws
+from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.proposals import Power, ProposalMixture
 from leakage_tasks.attacks.causal.random_descents import Visit, descend
@@ -31,10 +33,10 @@ from leakage_tasks.stats.share_interval import share_interval
 
 RANDOM_FILLINGS = ProposalMixture((Power(0.0),), (1,))
 """All draws are random fillings; the proposal is not used."""
-LOOKS = (20, 32, 52, 84, 136, 220)
+LOOKS = (12, 20, 32, 52, 84, 136, 220)
 """Total numbers of groups at which the estimate is evaluated; if more are needed, other proposals need fewer rows."""
-LEVEL = 0.988
-"""Level of the interval at each of :data:`LOOKS`. All six hold together with 95 %, since means of the first n_i and
+LEVEL = 0.9895
+"""Level of the interval at each of :data:`LOOKS`. All seven hold together with 95 %, since means of the first n_i and
 n_j of equal draws have the correlation √(n_i / n_j) (Pocock 1977); it is higher if the variance of draws decreases."""
 SURE = 32
 """Number of groups that are drawn before other proposals are considered."""
@@ -97,31 +99,38 @@ class Shares:
         return any(low > 0 and high <= low * 4**precision for low, high in ends)
 
 
+def _narrowest(number: int) -> float:
+    """Return half the width in bits of the interval of this number of draws that all cost no more than the secret."""
+    return -math.log2(share_interval(number, 1.0, 0.0, LEVEL)[0]) / 2
+
+
 class UniformRank:
     """Rank estimate from uniform random fillings, within a total of ``budget`` model calls of the explorer.
 
-    ``lookahead`` has learned from the first draws. It knows the costs at all depths if these draws ``reached_ends``.
+    ``lookahead`` has learned from the draws. It knows the costs at all depths if the first draws ``reached_ends``.
     """
 
     def __init__(self, secret: RankedSecret, seed: str, budget: int, precision: float) -> None:
         self._secret, self._explorer, self._seed = secret, secret.explorer, f"{seed}:uniform"
         self._budget, self._precision = budget, precision
+        self._looks = tuple(number for number in LOOKS if _narrowest(number) <= precision) or LOOKS
         counts = path_counts(self._explorer.paths, self._explorer.space)
         self._groups = None if counts is None else Groups.of(self._explorer, counts)
-        self.lookahead = secret.lookahead()
+        self._lookahead = secret.lookahead()
+        self._made: LearnedDraws | None = None
         self.reached_ends = False
 
     def result(self) -> AttackResult | None:
         """Return the finding's fields about the rank; None if uniform draws are too few or too imprecise."""
-        if not self._explorer.grows or self._affordable < LOOKS[0]:
+        if not self._explorer.grows or self._affordable < self._looks[0]:
             return None
         draws = self._first_draws()
-        for stream, (number, after) in enumerate(pairwise((*LOOKS, 0)), start=1):
+        for stream, (number, after) in enumerate(pairwise((*self._looks, 0)), start=1):
             low, high = self._ends(draws)
             if math.log2(high / low) / 2 <= self._precision:
                 return self._summary(draws)
             # The first draws vary more than later draws, whose prediction has learned from more draws.
-            likely = number < SURE or draws.suffice([later for later in LOOKS if later > number], self._precision)
+            likely = number < SURE or draws.suffice([later for later in self._looks if later > number], self._precision)
             if not likely or after - number > self._affordable:
                 break
             draws += self._draws(after - number, stream)
@@ -149,18 +158,18 @@ class UniformRank:
         """Make the draws of the first look, which no earlier draws steer, and learn from them."""
         explorer, groups = self._explorer, self._groups
         if groups is not None:
-            made = learned_draws(explorer, self._request(groups, LOOKS[0], 0), self.lookahead)
-            self.reached_ends = made.reached_ends >= LOOKS[0] // 4
+            made = learned_draws(explorer, self._request(groups, self._looks[0], 0))
+            self.reached_ends = made.reached_ends >= self._looks[0] // 4
             return self._shares(made)
         fillings: list[Visit] = []
 
         def keep(visit: Visit) -> None:
             fillings.append(dataclasses.replace(visit, nodes=visit.nodes.without_memory()))
 
-        shares = self._random_fillings(LOOKS[0], 0, keep)
+        shares = self._random_fillings(self._looks[0], 0, keep)
         for filling in fillings:
-            self.lookahead.learn_from(explorer, filling.nodes, filling.at)
-        self.lookahead.settle()
+            self._lookahead.learn_from(explorer, filling.nodes, filling.at)
+        self._lookahead.settle()
         self.reached_ends = self._reaches_ends(fillings)
         return shares
 
@@ -169,19 +178,20 @@ class UniformRank:
         groups = self._groups
         if groups is None:
             return self._random_fillings(number, stream)
-        request = dataclasses.replace(self._request(groups, number, stream), steering=self.lookahead)
-        return self._shares(learned_draws(self._explorer, request, self.lookahead))
+        request = dataclasses.replace(self._request(groups, number, stream), is_steered=True)
+        return self._shares(learned_draws(self._explorer, request))
 
     def _shares(self, made: LearnedDraws) -> Shares:
-        """Return the estimates of draws, and keep the lookahead that has learned from these."""
-        self.lookahead = made.lookahead
+        """Return the estimates of draws, and keep what these have taught."""
+        self._made = made
         first, *ends = (
             Shares(row, met, binary=False) for row, met in zip(made.values, made.seen.tolist(), strict=True)
         )
         return dataclasses.replace(first, ends=tuple(ends))
 
     def _request(self, groups: Groups, number: int, stream: int) -> GroupRequest:
-        return GroupRequest(groups, number, f"{self._seed}:{stream}", self._secret.bounds, self._secret.path)
+        secret = self._secret
+        return GroupRequest(groups, number, f"{self._seed}:{stream}", secret.bounds, secret.path, self.lookahead)
 
     def _random_fillings(self, number: int, stream: int, see: Callable[[Visit], object] = lambda visit: None) -> Shares:
         """Make random fillings, whose chances are not known at each node; ``see`` gets each visit.
@@ -210,7 +220,7 @@ class UniformRank:
             children, last = self._explorer.children(visit.nodes), np.zeros(len(visit.nodes), dtype=bool)
             last[children.parents[self._explorer.paths.ends(children.states)]] = True
             reached |= set(visit.who[last[visit.at]].tolist())
-        return len(reached) >= LOOKS[0] // 4
+        return len(reached) >= self._looks[0] // 4
 
     def _ends(self, draws: Shares) -> tuple[float, float]:
         """Return the ends of the rank's interval. Fillings that were reached exist for certain."""
@@ -228,6 +238,13 @@ class UniformRank:
         rank = min(max(1 + size * float(draws.values.mean()), low), size)
         extra = {"draws": len(draws.values), "effective_draws": draws.effective, "proposal": "uniform"}
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
+
+    @property
+    def lookahead(self) -> Lookahead:
+        """What the draws so far have taught."""
+        if self._made is not None:
+            self._lookahead, self._made = self._made.lookahead(), None
+        return self._lookahead
 
     @property
     def _left(self) -> int:

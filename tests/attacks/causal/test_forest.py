@@ -1,5 +1,7 @@
 """Searches in trees of several canaries at once, against searches in one tree at a time."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -86,30 +88,32 @@ def test_shares_and_lookaheads_of_more_trees_than_are_estimated_together_are_tho
     searched, paths = named(template, names)
     counts = path_counts(searched[0].paths, searched[0].space)
     groups, bounds = [Groups.of(tree, counts) for tree in searched], [10.0 + n for n in range(len(names))]
-    asked = [
-        GroupRequest(*part, 8, str(n), (b, b - 1, b + 1), path)
-        for n, (part, b, path) in enumerate(zip(((group,) for group in groups), bounds, paths, strict=True))
-    ]
-    more = [
-        GroupRequest(group, 4 + n, f"more {n}", request.bounds, request.secret)
-        for n, (group, request) in enumerate(zip(groups, asked, strict=True))
-    ]
     bins = [BINS[n % len(BINS)] for n in range(len(names))]
-    nothing = [Lookahead(*empty) for empty in zip(searched, bounds, bins, strict=True)]
-    first = _learned_draws(Forest(searched), list(zip(asked, nothing, strict=True)))
-    known = [draws.lookahead for draws in first]
-    together = _learned_draws(Forest(searched), list(zip(more, known, strict=True)))
-    for tree, number, request, draws, again, drawn in zip(searched, bins, asked, first, more, together, strict=True):
-        (alone,) = _learned_draws(Forest([tree]), [(request, Lookahead(tree, request.bounds[0], number))])
-        assert draws.values == pytest.approx(alone.values, abs=1e-5)
-        assert draws.reached_ends == alone.reached_ends
+
+    def asked():
+        return [
+            GroupRequest(group, 8, str(n), (b, b - 1, b + 1), path, Lookahead(tree, b, bins[n]))
+            for n, (group, tree, b, path) in enumerate(zip(groups, searched, bounds, paths, strict=True))
+        ]
+
+    def more(n, request, known):
+        return dataclasses.replace(request, number=4 + n, seed=f"more {n}", known=known, is_steered=True)
+
+    first = _learned_draws(Forest(searched), asked())
+    again = [more(n, *both) for n, both in enumerate(zip(asked(), (done.lookahead() for done in first), strict=True))]
+    together = _learned_draws(Forest(searched), again)
+    for n, (tree, request) in enumerate(zip(searched, asked(), strict=True)):
+        (alone,) = _learned_draws(Forest([tree]), [request])
+        known = alone.lookahead()
+        assert first[n].values == pytest.approx(alone.values, abs=1e-5)
+        assert first[n].reached_ends == alone.reached_ends
+        (single,) = _learned_draws(Forest([tree]), [more(n, request, known)])
+        assert together[n].values == pytest.approx(single.values, abs=1e-5)
+        assert together[n].seen.tolist() == single.seen.tolist()
         children = tree.children(tree.root)
         for bound in request.bounds:
-            expected = alone.lookahead.expected(children, bound)
-            assert draws.lookahead.expected(children, bound) == pytest.approx(expected, rel=1e-4)
-        (single,) = _learned_draws(Forest([tree]), [(again, alone.lookahead)])
-        assert drawn.values == pytest.approx(single.values, abs=1e-5)
-        assert drawn.seen.tolist() == single.seen.tolist()
+            expected = known.expected(children, bound)
+            assert again[n].known.expected(children, bound) == pytest.approx(expected, rel=1e-4)
 
 
 def test_draws_and_what_they_teach_are_those_of_one_tree():
@@ -119,12 +123,12 @@ def test_draws_and_what_they_teach_are_those_of_one_tree():
 
     def taught():
         asked = [
-            GroupRequest(Groups.of(tree, counts), 8, tree.space.pieces[0], (bound,), path)
-            for tree, bound, path in zip(searched, bounds, paths, strict=True)
+            GroupRequest(Groups.of(tree, counts), 8, tree.space.pieces[0], (bound,), path, Lookahead(tree, bound, bins))
+            for tree, bound, path, bins in zip(searched, bounds, paths, BINS, strict=True)
         ]
         return [
-            _learned_draws(Forest([tree]), [(request, Lookahead(tree, request.bounds[0], bins))])[0].lookahead
-            for tree, request, bins in zip(searched, asked, BINS, strict=True)
+            _learned_draws(Forest([tree]), [request])[0].lookahead()
+            for tree, request in zip(searched, asked, strict=True)
         ]
 
     def requests(lookaheads):

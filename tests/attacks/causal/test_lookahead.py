@@ -148,7 +148,7 @@ def test_completions_are_weighted_sums_of_interpolated_numbers(cheapest, usual, 
 
     def table(pairs, number):
         steps = Steps.of(pairs, bins)
-        return StepTable.of(Steps(steps.cells, steps.weights * np.tile(weights, 2)), number)
+        return StepTable.of(Steps(steps.cells, steps.weights * np.repeat(weights, 2)), number)
 
     pairs = parents * tokens + last
     for steps in (table(pairs, pools * tokens), StepTable.of(table(pairs, pools * tokens).steps(), pools * tokens)):

@@ -40,10 +40,11 @@ def test_estimates_are_unbiased_with_any_prediction(template, taught):
     counts = path_counts(explorer.paths, explorer.space)
     groups, lookahead = Groups.of(explorer, counts), secret.lookahead()
     if taught:
-        request = GroupRequest(groups, taught, "learn", secret.bounds, secret.path)
-        lookahead = learned_draws(explorer, request, lookahead).lookahead
-    request = GroupRequest(groups, 3000, "draw", secret.bounds, secret.path, lookahead if taught else None)
-    drawn = learned_draws(explorer, request, lookahead)
+        request = GroupRequest(groups, taught, "learn", secret.bounds, secret.path, lookahead)
+        lookahead = learned_draws(explorer, request).lookahead()
+    drawn = learned_draws(
+        explorer, GroupRequest(groups, 3000, "draw", secret.bounds, secret.path, lookahead, bool(taught))
+    )
     (values,), (seen,) = drawn.values, drawn.seen
     error = values.std(ddof=1) / math.sqrt(3000)
     assert values.mean() == pytest.approx(others / explorer.space.size, abs=4 * error + 1e-9)
@@ -57,11 +58,10 @@ def test_steered_draws_do_not_depend_on_first_draws_of_other_canaries():
         explorer = SearchTree(target, Canary("c", "the pin is {digits:3}.", tuple(secret)).space)
         known = SecretPath(explorer, explorer.path_of(tuple(secret))).ranked()
         groups = Groups.of(explorer, path_counts(explorer.paths, explorer.space))
-        learning = GroupRequest(groups, 8, "learn", known.bounds, known.path)
-        first = learned_draws(explorer, learning, known.lookahead())
-        steering = first.lookahead if is_steered else None
-        request = GroupRequest(groups, 8, "draw", known.bounds, known.path, steering)
-        return learned_draws(explorer, request, first.lookahead)
+        learning = GroupRequest(groups, 8, "learn", known.bounds, known.path, known.lookahead())
+        first = learned_draws(explorer, learning)
+        request = GroupRequest(groups, 8, "draw", known.bounds, known.path, first.lookahead(), is_steered)
+        return learned_draws(explorer, request)
 
     attacks = [partial(draws, "707", True), partial(draws, "120", False)]
     together = {done.number: done.result.values for done in run_concurrently(attacks)}
