@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,7 +11,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics.aggregates import (
-    PAIR_BOOTSTRAP,
     Aggregate,
     Interval,
     ProbabilityBounds,
@@ -21,8 +21,7 @@ from leakage_tasks.metrics.aggregates import (
     widened_by_draws,
 )
 from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, always
-from leakage_tasks.stats.clusters import clustered_mean, clustered_share, studentized_mean, units
-from leakage_tasks.stats.intervals import clopper_pearson
+from leakage_tasks.stats.clusters import Ends, clustered_mean, clustered_share, studentized_mean, units
 
 Row = Metric[SelectedView, Any]
 Value = TypeVar("Value")
@@ -49,9 +48,10 @@ def document_count(values: list[OfDocument[Any]]) -> float:
     return len({value.document for value in values})
 
 
-Ends = tuple[float | None, float | None]
 FEWEST_DOCUMENTS = 2
 """Minimum number of documents for the interval of a mean and for a comparison."""
+DOCUMENT_MEAN = "by-document bootstrap-t (Student's t for few documents)"
+PAIR_MEAN = f"{DOCUMENT_MEAN}; a single document: by pair"
 
 
 def _ends(of: Callable[[Sequence[Any], Sequence[int]], Ends], end: int) -> Aggregate[OfDocument[Any]]:
@@ -82,9 +82,11 @@ PAIR_SHARE_ENDS = _interval(PAIR_SHARE.kind, _share_between)
 
 
 @lru_cache(maxsize=2)
-def _bootstrap(values: tuple[float, ...], documents: tuple[int, ...]) -> tuple[float, float]:
+def _cached_mean(
+    values: tuple[float, ...], documents: tuple[int, ...], least: float, most: float
+) -> tuple[float, float]:
     """Return both ends, cached, because a bootstrap of many values takes seconds."""
-    return clustered_mean(values, documents)
+    return clustered_mean(values, documents, least, most)
 
 
 @lru_cache(maxsize=2)
@@ -92,22 +94,17 @@ def _bootstrap_t(values: tuple[float, ...], documents: tuple[int, ...]) -> Ends:
     return studentized_mean(values, documents)
 
 
-def _mean(values: Sequence[float], documents: Sequence[int], least: float | None, most: float | None) -> Ends:
-    """Return the bootstrap interval by document of the mean of values from ``least`` to ``most`` (None: unlimited).
-
-    The bootstrap of equal values has no width. By Clopper and Pearson, a share of up to 1 − 0.025^(1/n) of further
-    documents may differ from n documents, within the bounds. Without bounds, equal values have no interval.
-    """
-    if len(set(values)) > 1:
-        return _bootstrap(tuple(values), tuple(documents))
-    if least is None or most is None:
-        return None, None
-    other = clopper_pearson(0, len(set(documents)))[1]
-    return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
+def _mean(values: Sequence[float], documents: Sequence[int], least: float, most: float) -> Ends:
+    ends = _cached_mean(tuple(values), tuple(documents), least, most)
+    return ends if math.isfinite(sum(ends)) else (None, None)
 
 
-def mean_between(least: float | None, most: float | None) -> Interval:
-    """Return the bootstrap interval by document of the mean of values from ``least`` to ``most`` (None: unlimited).
+def _share(values: Sequence[float], documents: Sequence[int]) -> tuple[float, float]:
+    return _cached_mean(tuple(values), tuple(units(documents)), 0, 1)
+
+
+def mean_between(least: float, most: float) -> Interval:
+    """Return :func:`~leakage_tasks.stats.clusters.clustered_mean` by document of values from ``least`` to ``most``.
 
     A single document has no interval.
     """
@@ -115,12 +112,12 @@ def mean_between(least: float | None, most: float | None) -> Interval:
     def of(values: Sequence[float], documents: Sequence[int]) -> Ends:
         return (None, None) if len(set(documents)) < FEWEST_DOCUMENTS else _mean(values, documents, least, most)
 
-    return _interval("by-document bootstrap", of)
+    return _interval(DOCUMENT_MEAN, of)
 
 
 def pair_mean(least: float, most: float) -> Interval:
     """Return :func:`mean_between`; the interval of a single document is by pair."""
-    return _interval(PAIR_BOOTSTRAP, lambda values, documents: _mean(values, units(documents), least, most))
+    return _interval(PAIR_MEAN, lambda values, documents: _mean(values, units(documents), least, most))
 
 
 def _unlimited(values: Sequence[float], documents: Sequence[int]) -> Ends:
@@ -128,22 +125,22 @@ def _unlimited(values: Sequence[float], documents: Sequence[int]) -> Ends:
 
 
 def _sampled(values: Sequence[SampledShare], documents: Sequence[int]) -> Ends:
-    shares = tuple(value.share for value in values)
+    shares = [value.share for value in values]
     if not all(value.draws for value in values):
-        return _mean(shares, units(documents), 0, 1)
-    return widened_by_draws(_bootstrap(shares, tuple(units(documents))), values)
+        return _share(shares, documents)
+    return widened_by_draws(_share(shares, documents) if len(set(shares)) > 1 else (shares[0], shares[0]), values)
 
 
 def _probability(values: Sequence[ProbabilityBounds], documents: Sequence[int]) -> Ends:
     low, high = zip(*values, strict=True)
-    return _mean(low, units(documents), 0, 1)[0], _mean(high, units(documents), 0, 1)[1]
+    return _share(low, documents)[0], _share(high, documents)[1]
 
 
-PAIR_UNLIMITED = _interval(f"{PAIR_BOOTSTRAP}, studentized", _unlimited)
+PAIR_UNLIMITED = _interval("by-document bootstrap-t; a single document: by pair", _unlimited)
 """Interval of the mean of values of pairs without limits, whose tails may be long."""
-PAIR_SAMPLED = _interval(PAIR_BOOTSTRAP, _sampled)
+PAIR_SAMPLED = _interval(PAIR_MEAN, _sampled)
 """Interval of the mean of probabilities of pairs, some of which are estimated as shares of draws."""
-PAIR_PROBABILITY = _interval(PAIR_BOOTSTRAP, _probability)
+PAIR_PROBABILITY = _interval(PAIR_MEAN, _probability)
 """Interval of the mean of probabilities of pairs that are known up to bounds."""
 
 

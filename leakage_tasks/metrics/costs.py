@@ -127,7 +127,7 @@ def cost_rows(controls: bool, applies: Applies[SelectedView]) -> list[Row]:
         *clustered(
             MetricSpec("bits_per_token", bits, "bits", direction="higher"),
             bits_per_token,
-            mean_between(0, None),
+            mean_between(0, math.inf),
             controls=controls,
             applies=scored,
             value_in_table=True,

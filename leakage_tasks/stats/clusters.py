@@ -5,16 +5,20 @@ Values of one document depend on each other, so the document, not the value, is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy import stats
 
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.stats.intervals import LEVEL, bootstrap_mean, parts, percentiles
+from leakage_tasks.stats.intervals import LEVEL, clopper_pearson, parts
 
 FEWEST_STUDENTIZED = 10
 """Minimum number of clusters for a bootstrap-t interval. Resamples of fewer clusters have too few different errors."""
+
+Ends = tuple[float, float] | tuple[None, None]
+"""The low and the high end of an interval; None if there is no interval."""
 
 
 def totals(values: Sequence[float], clusters: Sequence[int]) -> tuple[FloatArray, FloatArray]:
@@ -40,10 +44,14 @@ def clustered_share(values: Sequence[float], clusters: Sequence[int]) -> tuple[f
     """
     if not len(values):
         raise ValueError("no values")
-    share, effective = float(np.mean(values)), effective_number(values, clusters)
-    hits, tail = share * effective, (1 - LEVEL) / 2
-    low = 0.0 if share == 0 else float(stats.beta.ppf(tail, hits, effective - hits + 1))
-    high = 1.0 if share == 1 else float(stats.beta.ppf(1 - tail, hits + 1, effective - hits))
+    return _proportion(float(np.mean(values)), effective_number(values, clusters))
+
+
+def _proportion(share: float, number: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval of a share of a ``number`` of trials that need not be whole."""
+    hits, tail = share * number, (1 - LEVEL) / 2
+    low = 0.0 if share == 0 else float(stats.beta.ppf(tail, hits, number - hits + 1))
+    high = 1.0 if share == 1 else float(stats.beta.ppf(1 - tail, hits + 1, number - hits))
     return low, high
 
 
@@ -65,44 +73,79 @@ def effective_number(values: Sequence[float], clusters: Sequence[int]) -> float:
     independent = squares / number / (number - 1)
     if variance <= independent:
         return number
-    quantiles = (float(stats.t.ppf((1 + LEVEL) / 2, freedom)) for freedom in (number - 1, groups - 1))
-    correction = (next(quantiles) / next(quantiles)) ** 2
+    correction = (_student(number) / _student(kish_number(sizes))) ** 2
     return min(number, max(1.0, number * independent / variance * correction))
 
 
-def clustered_mean(values: Sequence[float], clusters: Sequence[int], resamples: int = 2000) -> tuple[float, float]:
-    """Return the 95 % percentile bootstrap interval of a mean, with whole clusters resampled.
+def kish_number(sizes: FloatArray) -> float:
+    """Return the number of clusters of equal sizes whose mean would vary as that of clusters of these sizes (Kish)."""
+    return float(sizes.sum() ** 2 / (sizes**2).sum())
 
-    The random seed is fixed. With one value per cluster it equals
-    :func:`~leakage_tasks.stats.intervals.bootstrap_mean`. Raises ValueError without values.
+
+def _student(number: float) -> float:
+    """Return the quantile of Student's t for the interval of a mean of ``number`` clusters, which may be no integer."""
+    return float(stats.t.ppf((1 + LEVEL) / 2, max(1.0, number - 1)))
+
+
+def clustered_mean(
+    values: Sequence[float], clusters: Sequence[int], least: float = -math.inf, most: float = math.inf
+) -> tuple[float, float]:
+    """Return the 95 % interval of a mean of values of at least two clusters.
+
+    It is :func:`studentized_mean`, or Student's t if that has no interval. Values between two limits vary most if each
+    equals a limit, so the interval stays within Clopper and Pearson's for this case.
+
+    If all values are equal, their spread is unknown. Then, by Clopper and Pearson, a share of up to 1 − 0.025^(1/n) of
+    further clusters may differ from n clusters, within the limits, which may be infinite.
+
+    Args:
+        values: The values, at least one.
+        clusters: Number of the cluster of each value.
+        least: Smallest possible value.
+        most: Largest possible value.
+
+    Returns:
+        The low and the high end.
     """
-    if len(set(clusters)) == len(values):
-        return bootstrap_mean(values, resamples)
-    drawn = _resampled(*totals(values, clusters), resamples)
-    return percentiles(np.concatenate([sums.sum(axis=1) / sizes.sum(axis=1) for sums, sizes in drawn]))
+    sums, sizes = totals(values, clusters)
+    span = most - least
+    if len(set(values)) == 1:
+        other = clopper_pearson(0, len(sizes))[1]
+        return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
+    mean, error = (float(one) for one in _with_error(sums, sizes))
+    low, high = studentized_mean(values, clusters)
+    if low is None or high is None:
+        reach = _student(kish_number(sizes)) * error
+        low, high = mean - reach, mean + reach
+    if math.isfinite(span):
+        shares = _proportion((mean - least) / span, kish_number(sizes))
+        least, most = least + shares[0] * span, least + shares[1] * span
+    return max(low, least), min(high, most)
 
 
-def studentized_mean(
-    values: Sequence[float], clusters: Sequence[int], resamples: int = 2000
-) -> tuple[float, float] | tuple[None, None]:
+def studentized_mean(values: Sequence[float], clusters: Sequence[int], resamples: int = 2000) -> Ends:
     """Return the 95 % bootstrap-t interval of a mean, with whole clusters resampled.
 
     The method is of Efron and Tibshirani (An Introduction to the Bootstrap, 1993, section 12.5). The interval is longer
-    on the side of a long tail, which the percentile interval cuts off. None for fewer than :data:`FEWEST_STUDENTIZED`
-    clusters, if one cluster has half of the values, and if more resamples than the interval leaves out have no spread.
-    The random seed is fixed.
+    on the side of a long tail, which the percentile interval cuts off. For clusters of unequal sizes it is stretched as
+    Student's t would be for their :func:`kish_number`. None for fewer than :data:`FEWEST_STUDENTIZED` clusters, if one
+    cluster has half of the values, and if more resamples than the interval leaves out have no spread. The random seed
+    is fixed.
     """
     sums, sizes = totals(values, clusters)
     if len(sizes) < FEWEST_STUDENTIZED or sizes.max() >= sizes.sum() / 2:
         return None, None
     mean, error = (float(one) for one in _with_error(sums, sizes))
+    stretched = error * _student(kish_number(sizes)) / _student(len(sizes))
     drawn = [_with_error(*each) for each in _resampled(sums, sizes, resamples)]
     means, errors = (np.concatenate(column) for column in zip(*drawn, strict=True))
     distances = means - mean
     spread = errors > 1e-9 * error
     students = np.where(spread, distances / np.where(spread, errors, 1.0), np.copysign(np.inf, distances))
     low, high = np.quantile(students, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
-    return (mean - float(high) * error, mean - float(low) * error) if np.isfinite([low, high]).all() else (None, None)
+    if not np.isfinite([low, high]).all():
+        return None, None
+    return mean - float(high) * stretched, mean - float(low) * stretched
 
 
 def _resampled(sums: FloatArray, sizes: FloatArray, resamples: int) -> Iterator[tuple[FloatArray, FloatArray]]:

@@ -9,7 +9,8 @@ import pytest
 from scipy import optimize, stats
 
 from leakage_tasks.metrics.near import near_rows
-from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
+from leakage_tasks.stats.clusters import clustered_mean
+from leakage_tasks.stats.intervals import clopper_pearson
 from tests.drawn import reading
 
 DRAWS = (1, 10, 1000)
@@ -43,8 +44,8 @@ def test_means_of_bounds_and_an_interval_around_both() -> None:
     low, high = probabilities(0), probabilities(1)
     assert found["p_near"] == pytest.approx(statistics.fmean(low))
     assert found["p_near_high"] == pytest.approx(statistics.fmean(high))
-    assert found["p_near_ci_low"] == pytest.approx(bootstrap_mean(low)[0])
-    assert found["p_near_ci_high"] == pytest.approx(bootstrap_mean(ends())[1])
+    assert found["p_near_ci_low"] == pytest.approx(clustered_mean(low, range(5), 0, 1)[0])
+    assert found["p_near_ci_high"] == pytest.approx(clustered_mean(ends(), range(5), 0, 1)[1])
 
 
 @pytest.mark.parametrize("draws", DRAWS)

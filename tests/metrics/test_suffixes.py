@@ -40,8 +40,8 @@ from leakage_tasks.pairs.submission import (
     write_submission,
     wrong_allowed,
 )
-from leakage_tasks.stats.clusters import studentized_mean
-from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
+from leakage_tasks.stats.clusters import clustered_mean, studentized_mean
+from leakage_tasks.stats.intervals import clopper_pearson
 from tests.drawn import reading
 
 getcontext().prec = 50
@@ -90,7 +90,9 @@ def test_recalls_and_their_intervals():
     assert table(four(samples=100))["recall_at_100"] == found["drawn"] == 3 / 4
     assert (found["drawn_ci_low"], found["drawn_ci_high"]) == pytest.approx(clopper_pearson(3, 4))
     assert found["hdt"] == pytest.approx(3 / 16)
-    assert (found["hdt_ci_low"], found["hdt_ci_high"]) == pytest.approx(bootstrap_mean([0, 0.25, 0.25, 0.25]))
+    assert (found["hdt_ci_low"], found["hdt_ci_high"]) == pytest.approx(
+        clustered_mean([0, 0.25, 0.25, 0.25], range(4), 0, 1)
+    )
 
 
 SHARES = ("recall", "recall_at_3", "drawn", "discoverable_1")
@@ -148,7 +150,7 @@ def test_probabilities_count_what_cannot_be_drawn_as_nothing():
     found = table(READINGS)
     each = [2**-1, 2**-5, 2**-20, 0]
     assert found["p_z"] == pytest.approx(statistics.fmean(each))
-    assert (found["p_z_ci_low"], found["p_z_ci_high"]) == pytest.approx(bootstrap_mean(each))
+    assert (found["p_z_ci_low"], found["p_z_ci_high"]) == pytest.approx(clustered_mean(each, range(4), 0, 1))
     assert found["expected_recall"] == pytest.approx(statistics.fmean(1 - (1 - p) ** 40 for p in each))
     shares = [statistics.fmean(1 - (1 - p) ** n >= 0.5 for p in each) for n in DRAWS]
     assert [found[f"discoverable_{n}"] for n in DRAWS] == shares == [1 / 4, 1 / 4, 2 / 4, 2 / 4, 2 / 4]
@@ -424,7 +426,8 @@ def test_what_fine_tuning_added_is_taken_pair_by_pair():
     assert found["p_z_base"] == pytest.approx(statistics.fmean(before))
     added = [one - other for one, other in zip(now, before, strict=True)]
     assert found["p_z_added"] == pytest.approx(found["p_z"] - found["p_z_base"]) == pytest.approx(sum(added) / 4)
-    assert (found["p_z_added_ci_low"], found["p_z_added_ci_high"]) == pytest.approx(bootstrap_mean(tuple(added)))
+    ends = clustered_mean(added, range(4), -1, 1)
+    assert (found["p_z_added_ci_low"], found["p_z_added_ci_high"]) == pytest.approx(ends)
     own = [30.0 - 3.0, 9.0 - 9.0, 2.5 - 2.0, 40.0 - 5.0]
     assert found["bits_added"] == pytest.approx(sum(own) / 4)
     assert (found["bits_added_ci_low"], found["bits_added_ci_high"]) == (None, None)

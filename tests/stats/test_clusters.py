@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakage_tasks.stats.clusters import clustered_mean, clustered_share, studentized_mean, totals
-from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
+from leakage_tasks.stats.clusters import clustered_mean, clustered_share, studentized_mean, totals, units
+from leakage_tasks.stats.intervals import clopper_pearson
 
 HITS = st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=40)
 
@@ -34,13 +34,13 @@ def test_repeating_every_value_adds_no_information(hits: list[float], times: int
 
 
 def test_the_effective_number_follows_the_published_formula() -> None:
-    """Korn and Graubard's n*, written with the design effect."""
+    """Korn and Graubard's n*, written with the design effect, and Kish's number of clusters of equal sizes."""
     values, clusters = [1, 1, 0, 0, 0, 1, 0, 0, 1, 1.0], [0, 0, 0, 1, 1, 1, 2, 2, 3, 3]
     share, number, groups = np.mean(values), len(values), 4
     residuals = [sum(v - share for v, c in zip(values, clusters, strict=True) if c == g) for g in range(groups)]
     variance = groups / (groups - 1) * sum(r * r for r in residuals) / number**2
     effect = variance / (share * (1 - share) / (number - 1))
-    student = stats.t.ppf(0.975, number - 1) / stats.t.ppf(0.975, groups - 1)
+    student = stats.t.ppf(0.975, number - 1) / stats.t.ppf(0.975, 10**2 / (3**2 + 3**2 + 2**2 + 2**2) - 1)
     effective = number / effect * student**2
     assert effective < number
     hits = share * effective
@@ -58,16 +58,41 @@ def test_the_interval_of_a_share_covers_the_truth_of_dependent_values() -> None:
     assert covered >= 0.92 * 300
 
 
-def test_the_bootstrap_resamples_documents() -> None:
-    """Ten equal values of a document are no more than one of them."""
-    generator = np.random.default_rng(3)
-    means = generator.normal(5, 1, size=30)
-    alone = clustered_mean(means.tolist(), range(30))
-    assert alone == bootstrap_mean(means.tolist())
-    repeated = clustered_mean(np.repeat(means, 10).tolist(), np.repeat(np.arange(30), 10).tolist())
-    assert repeated == pytest.approx(alone, abs=0.05)
-    wrong = bootstrap_mean(np.repeat(means, 10).tolist())
-    assert wrong[1] - wrong[0] < 0.5 * (repeated[1] - repeated[0])
+def unequal_sizes(stream: np.random.Generator) -> np.ndarray:
+    """The number of each of 20 documents, once per value: sizes are log-normal."""
+    return np.repeat(np.arange(20), np.ceil(np.exp(stream.normal(1, 1.5, 20))).astype(int))
+
+
+def test_the_interval_of_a_share_covers_the_truth_if_few_documents_have_most_values() -> None:
+    stream, covered = np.random.default_rng(0), 0
+    for _ in range(300):
+        documents = unequal_sizes(stream)
+        values = (stream.random(len(documents)) < stream.beta(2, 3, 20)[documents]).astype(float)
+        low, high = clustered_share(values.tolist(), documents.tolist())
+        covered += low <= 0.4 <= high
+    assert covered >= 0.92 * 300
+
+
+def test_the_interval_of_a_mean_covers_the_truth_if_few_documents_have_most_values() -> None:
+    stream, covered = np.random.default_rng(0), 0
+    for _ in range(300):
+        documents = unequal_sizes(stream)
+        values = stream.normal(3, 1, 20)[documents] + stream.normal(0, 0.3, len(documents))
+        low, high = clustered_mean(values.tolist(), documents.tolist())
+        covered += low <= 3 <= high
+    assert covered >= 0.94 * 300
+
+
+def test_the_interval_of_few_documents_is_student_s() -> None:
+    means = [1.0, 4.0, 2.0, 2.5]
+    expected = stats.t.interval(0.95, 3, np.mean(means), stats.sem(means))
+    assert clustered_mean(np.repeat(means, 3).tolist(), np.repeat(range(4), 3).tolist()) == pytest.approx(expected)
+
+
+def test_the_interval_of_a_bounded_mean_is_within_that_of_as_many_outcomes() -> None:
+    """A single large value leaves the bootstrap-t interval no upper end below 1."""
+    values = [1e-6, 2e-6, 3e-6, 4e-6] * 10 + [1.0]
+    assert clustered_mean(values, range(41), 0, 1)[1] == pytest.approx(clopper_pearson(1, 41)[1], rel=1e-3)
 
 
 def test_the_studentized_bootstrap_is_as_a_loop_over_resamples_computes_it() -> None:
@@ -80,6 +105,8 @@ def test_the_studentized_bootstrap_is_as_a_loop_over_resamples_computes_it() -> 
         mean, error = mean_and_error(drawn)
         students.append((mean - values.mean()) / error)
     _, error = mean_and_error([values[documents == name] for name in range(12)])
+    sizes = np.bincount(documents)
+    error *= stats.t.ppf(0.975, sizes.sum() ** 2 / (sizes**2).sum() - 1) / stats.t.ppf(0.975, 11)
     low, high = np.quantile(students, [0.975, 0.025])
     expected = values.mean() - low * error, values.mean() - high * error
     assert studentized_mean(values.tolist(), documents.tolist()) == pytest.approx(expected, abs=0.25 * error)
@@ -101,7 +128,8 @@ def test_the_interval_of_a_mean_of_some_memorized_documents_covers_the_truth() -
         values = (np.repeat(bits, 6) + stream.normal(2, 3, 240)).tolist()
         low, high = studentized_mean(values, names, 1000)
         covered += low <= 10 <= high
-        low, high = clustered_mean(values, names, 500)
+        drawn = stream.integers(documents, size=(500, documents))
+        low, high = np.quantile(np.reshape(values, (documents, 6)).mean(axis=1)[drawn].mean(axis=1), [0.025, 0.975])
         covered_by_percentiles += low <= 10 <= high
     assert covered_by_percentiles < 0.9 * runs < 0.93 * runs <= covered
 
@@ -114,7 +142,8 @@ def test_too_few_different_documents_have_no_studentized_interval(values: list[f
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 4)), min_size=1, max_size=20), st.randoms())
 def test_order_changes_no_interval(rows: list[tuple[float, int]], stream: object) -> None:
     shuffled = sorted(rows, key=lambda row: hash((row, id(stream))))
-    found = [clustered_mean(*zip(*order, strict=True), resamples=50) for order in (rows, shuffled)]
+    columns = (tuple(zip(*order, strict=True)) for order in (rows, shuffled))
+    found = [clustered_mean(values, units(clusters), 0, 1) for values, clusters in columns]
     assert found[0] == pytest.approx(found[1])
     sums, sizes = totals(*zip(*rows, strict=True))
     assert (sums.sum(), sizes.sum()) == (pytest.approx(sum(value for value, _ in rows)), len(rows))

@@ -11,7 +11,7 @@ from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.metrics.clustered import SHARE
+from leakage_tasks.metrics.clustered import DOCUMENT_MEAN, SHARE
 from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.report.load.figures import Figure
 from leakage_tasks.report.load.sample_files import find_samples
@@ -189,8 +189,8 @@ def mean_probability(documents: Sequence[DocumentWindows]) -> Figure | None:
     if len(known) < len(listed):
         return None
     values, clusters = zip(*known, strict=True)
-    low, high = clustered_mean(values, clusters) if len(documents) > 1 else (None, None)
-    return Figure(sum(values) / len(values), low, high, "bootstrap by document", count=len(values))
+    low, high = clustered_mean(values, clusters, 0, 1) if len(documents) > 1 else (None, None)
+    return Figure(sum(values) / len(values), low, high, DOCUMENT_MEAN, count=len(values))
 
 
 def _ratio_interval(counts: Iterable[tuple[int, int]]) -> tuple[float, float]:
