@@ -67,19 +67,33 @@ def command_with_defaults(words: Sequence[str]) -> list[str]:
     if not defaults or any(word.partition("=")[0] in ("--config", "-C") for word in words):
         return list(words)
     rest: list[str] = []
-    given: dict[str, Any] = {}
+    metadata: list[str] = []
     in_metadata = False
     for word in words:
         option, sign, value = word.partition("=")
         if option == "--metadata":
             in_metadata = not sign
-            given |= read_words(value)
+            metadata += [value] if sign else []
         elif in_metadata and not word.startswith("-"):
-            given |= read_words(word)
+            metadata.append(word)
         else:
             in_metadata = False
             rest.append(word)
-    return [*rest, "--metadata", join_values(with_defaults(given, defaults))]
+    return [*rest, "--metadata", _with_values(metadata, defaults)]
+
+
+def _with_values(metadata: Sequence[str], defaults: Mapping[str, Any]) -> str:
+    """Return the values of ``--metadata`` with the defaults, as one word for the command line."""
+    given: dict[str, Any] = {}
+    for word in metadata:
+        given |= read_words(word)
+    values = with_defaults(given, defaults)
+    added = join_values({name: value for name, value in values.items() if name not in given or value != given[name]})
+    words = [word for word in (*metadata, added) if word]
+    if any(word.lstrip().startswith("{") for word in words):
+        return join_values(values)
+    # Words stay as they were typed, because the harness reads the name of a file such as 007 as a number.
+    return ",".join(words)
 
 
 def read_words(text: str) -> dict[str, Any]:

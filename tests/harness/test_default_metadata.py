@@ -102,6 +102,7 @@ def test_held_out_text_takes_them_too(monkeypatch: pytest.MonkeyPatch, tmp_path:
         (["--metadata", "seed=2", "-L", "4"], "seed=2,budget=5"),
         (['--metadata={"seed": 2}'], "seed=2,budget=5"),
         (["--metadata", '{"seed": [2]}'], '{"seed": [2], "budget": 5}'),
+        (["--metadata", "canaries=007,seed=2"], "canaries=007,seed=2,budget=5"),
     ],
 )
 def test_a_recorded_command_works_without_the_variable(
