@@ -23,7 +23,7 @@ from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.former_names import accept_former_arguments
 from leakage_tasks.core.stable_inputs import unchanged
-from leakage_tasks.core.workers import check_jobs, workers
+from leakage_tasks.core.workers import check_jobs, check_no_cluster, workers
 from leakage_tasks.data import Columns
 from leakage_tasks.data.chat import Turn, role_of, turn_of
 from leakage_tasks.data.hub import is_hub, shards_for
@@ -107,9 +107,13 @@ def plant(
     remote = is_hub(Path(source))
     shards = Shards(Path(source)) if remote else shards_of(named(Path(source)))
     alone = shards.alone and not remote
+    if not remote:
+        _check_splits(shards.home, split)
     if not alone:
         _check_options_of_shards(validation, label, near_copies, position)
-    elif position != "new":
+    else:
+        check_no_cluster(dask)
+    if alone and position != "new":
         check_turns(position, label_column, source_column, label, prompt)
     whole = PlantJob(manifest, shards, named(Path(output)), seed, wanted, turn=position)
     copies = jobs_of(whole, validation, validation_output)
@@ -120,8 +124,7 @@ def plant(
         if remote:
             copies = [replace(whole, shards=shards_for(Path(source), wanted, whole.output))]
         check_places(copies)
-        processes = (jobs, dask) if not alone else (1, None)
-        with workers(len(copies[0].shards.names), *processes) as map_call:
+        with workers(len(copies[0].shards.names), 1 if alone else jobs, dask) as map_call:
             parts = [count(job, map_call) for job in copies]
             chosen, canaries, labelled = _label(canaries, parts[0], label)
             if near_copies is not None:
@@ -149,6 +152,12 @@ def _check_options_of_shards(
     for name, value in unsupported.items():
         if value is not None:
             raise OptionError(f"--{name} is not for shards: use it when making the canaries, or plant into one file")
+
+
+def _check_splits(source: Path, split: str) -> None:
+    """Raise OptionError if a split was named and the data has no splits."""
+    if split != Columns.split and not (source / "dataset_dict.json").is_file():
+        raise OptionError(f"--split {split}: {source} has no splits: leave --split out")
 
 
 def _with_near_copies(

@@ -18,7 +18,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.partial_results import parts_folder, removed_if_empty, save_part
 from leakage_tasks.core.stable_inputs import unchanged
-from leakage_tasks.core.workers import check_jobs, map_tasks
+from leakage_tasks.core.workers import check_jobs, check_no_cluster, map_tasks
 from leakage_tasks.data import Columns, check_output, format_of, overlap
 from leakage_tasks.data.lines import open_source
 from leakage_tasks.data.packed import codec_of
@@ -56,7 +56,8 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
         )
     _check_output(planted, output, record)
     if record.shards is None:
-        jobs, dask, state = 1, None, None
+        check_no_cluster(dask)
+        jobs, state = 1, None
     else:
         planted, output = planted.absolute(), output.absolute()
         state = parts_folder(state_of(output))

@@ -61,7 +61,7 @@ def sanitize_command(
     secrets that occur once in the data, and comes without a guarantee.
     """
     options = {name: value for name, value in locals().items() if name not in ("data", "jobs", "dask")}
-    from leakage_tasks.core.workers import check_jobs
+    from leakage_tasks.core.workers import check_jobs, check_no_cluster
     from leakage_tasks.data import Columns
     from leakage_tasks.data.hub import shards_for
     from leakage_tasks.defences.sanitize import sanitize
@@ -81,4 +81,5 @@ def sanitize_command(
         settings = SanitizeOptions(drop, columns, repeats, by, epochs, batch_size, seed, near=near)  # type: ignore[arg-type]
         typer.echo(sanitize_shards(shards, output, settings, jobs, dask).summary())
         return
+    check_no_cluster(dask)
     typer.echo(sanitize(data, **options).summary())

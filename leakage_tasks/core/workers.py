@@ -85,6 +85,12 @@ def check_jobs(jobs: int) -> None:
         raise OptionError(f"--jobs is {jobs}: give 1 or more")
 
 
+def check_no_cluster(dask: str | None) -> None:
+    """Raise OptionError if a single file is to be processed by a cluster."""
+    if dask is not None:
+        raise OptionError("--dask divides shards, and the data are one file: leave --dask out")
+
+
 @contextmanager
 def workers(
     tasks: int, jobs: int = 1, dask: str | None = None, units: str = "shards"

@@ -18,7 +18,7 @@ from leakage_tasks.canaries import Canary, make_canaries, plant, read_manifest, 
 from leakage_tasks.canaries.places import MOST_COPIES
 from leakage_tasks.canaries.planting import draw_gaps
 from leakage_tasks.canaries.unplant import remove
-from leakage_tasks.core.errors import LeakageError, PlantingError
+from leakage_tasks.core.errors import LeakageError, OptionError, PlantingError
 
 
 def expected_copies(manifest: Path) -> Counter[str]:
@@ -170,6 +170,13 @@ def test_the_record(tmp_path: Path, manifest: Path) -> None:
     assert record["output_sha256"] == hashlib.sha256(output.read_bytes()).hexdigest()
     assert record["copies"] == {"canary-0": 1, "canary-1": 10, "canary-2": 1, "canary-3": 10}
     assert (record["seed"], record["input_rows"], record["output_rows"]) == (9, 1, 23)
+
+
+@pytest.mark.parametrize("option", ["split", "dask"])
+def test_an_option_of_other_data_is_refused(tmp_path: Path, manifest: Path, option: str) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    with pytest.raises(OptionError, match=rf"^--{option} .*: leave --{option} out$"):
+        plant(manifest, tmp_path / "in.txt", tmp_path / "out.txt", **{option: "other"})  # type: ignore[arg-type]
 
 
 def test_the_copy_is_as_private_as_the_original(tmp_path: Path, manifest: Path) -> None:
