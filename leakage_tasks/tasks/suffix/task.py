@@ -6,6 +6,7 @@ A document is the id of a pair. Neither document nor request holds a token, beca
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -56,6 +57,10 @@ class SuffixExtraction(TextTask):
     NO_PROTOCOL: Collection[str] = (*PAIR_OPTIONS, "seed", "reveal", "guesses", "controls")
     SHARING = Sharing(pack=lambda answer: [answer, answer.guess], unpack=lambda packed: _answer(*packed))
     options: SuffixOptions
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self._why_left_out: Counter[str] = Counter()
+        super().__init__(config)
 
     def read_documents(self) -> list[Document]:
         """Read pairs and controls, check the options against them, and return a document for each."""
@@ -114,6 +119,14 @@ class SuffixExtraction(TextTask):
         """Record the scheme of decoding of an answer, and its access to the model."""
         data = json.loads(finding)
         self._attacks.add((data["scheme"], data["access"]))
+        self._why_left_out.update([reason] if (reason := data["extra"].get("left_out")) else [])
+
+    def table_note(self) -> str:
+        """Return the text after the task's name in the harness' table: if every pair was left out, the usual
+        reason."""
+        if self._why_left_out and self.found.get("n") == 0:
+            return f"no pair tested: {self._why_left_out.most_common(1)[0][0]}"
+        return super().table_note()
 
     def column_values(self, doc: Document, column: str, finding: str) -> dict[str, Any]:
         """Return all values of a pair in a column; all None if the pair was left out."""

@@ -131,6 +131,15 @@ def writing(*answers: str) -> OnlyWrites:
     return OnlyWrites(hf(letters()), lambda context, settings, place: answers[place % len(answers)])
 
 
+@pytest.mark.parametrize("known", [0, 1])
+def test_the_table_states_why_no_pair_was_tested(data: Any, known: int) -> None:
+    unknown = np.full((4, 11), letters().unk_token_id, dtype=np.uint16)
+    unknown[:known] = np.load(data / "train_prefix.npy")[:known]
+    np.save(data / "train_prefix.npy", unknown)
+    results = evaluate(writing("12"), data, samples=2, temperature=1, top_p=1, wrong=None)
+    assert ("no pair tested: " in results["configs"][TASK].get("task_alias", "")) is (known == 0)
+
+
 def test_rows_are_shares_of_draws_with_exact_intervals(data: Any) -> None:
     results = evaluate(writing("12", "12", "34", "12"), data, samples=12, temperature=1, top_p=1, wrong=None)
     row = results["results"][TASK]
