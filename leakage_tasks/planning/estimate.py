@@ -50,6 +50,11 @@ class KindPlan:
     unfinished: int = 0
     """Number of the pilot's canaries whose attack was stopped by the time limit."""
 
+    @property
+    def known(self) -> bool:
+        """True if the pilot finished an attack; else the likely value of an estimate is only the most."""
+        return self.piloted > self.unfinished
+
     def estimate(self, quantity: str) -> CostEstimate:
         """Return the total of one of :data:`QUANTITIES`."""
         return estimate_of([self], quantity)

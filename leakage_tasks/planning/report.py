@@ -25,8 +25,8 @@ def table(plan: Plan) -> str:
     rows: list[Sequence[str]] = [HEAD]
     rows += [_row(kind) for kind in plan.kinds]
     totals = {name: plan.total(name) for name in QUANTITIES}
-    piloted = all(kind.piloted for kind in plan.kinds)
-    rows.append(("total", "", "", "", "", *(_cell(name, estimate, piloted) for name, estimate in totals.items())))
+    known = all(kind.known for kind in plan.kinds)
+    rows.append(("total", "", "", "", "", *(_cell(name, estimate, known) for name, estimate in totals.items())))
     rows.append(("worst case", "", "", "", "", *(_shown(name, estimate.worst) for name, estimate in totals.items())))
     return "\n".join([text_table(rows, right=False), *notes(plan)])
 
@@ -38,7 +38,7 @@ def row_text(kind: KindPlan) -> str:
 
 
 def _row(kind: KindPlan) -> Sequence[str]:
-    cells = (_cell(name, kind.estimate(name), bool(kind.piloted)) for name in QUANTITIES)
+    cells = (_cell(name, kind.estimate(name), kind.known) for name in QUANTITIES)
     ended = f" ({kind.unfinished} ended)" if kind.unfinished else ""
     return kind.task, kind.attack, kind.kind, str(kind.canaries), f"{kind.piloted}{ended}", *cells
 
@@ -53,7 +53,7 @@ def notes(plan: Plan) -> list[str]:
         f"speed in three timed passes: {pace.a_pass:.2g} s per pass and {pace.a_token:.2g} s per token, "
         f"{pace.at_once} rows per pass",
     ]
-    if len(unknown) < len(plan.kinds):
+    if any(kind.known for kind in plan.kinds):
         lines.append(
             "likely (range): the range of rows, passes and tokens contains the true value in about "
             f"{LEVEL * 10:.0f} of 10 pilots, and the range of time too if the load of the machine stays equal; a "
@@ -114,9 +114,9 @@ def write_report(path: Path, plan: Plan, options: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _cell(quantity: str, estimate: CostEstimate, piloted: bool) -> str:
+def _cell(quantity: str, estimate: CostEstimate, known: bool) -> str:
     low, high = _shown(quantity, estimate.low), _shown(quantity, estimate.high)
-    if not piloted and low != high:
+    if not known and low != high:
         return f"{low} to at most {high}"
     return low if low == high else f"{_shown(quantity, estimate.likely)} ({low} to {high})"
 

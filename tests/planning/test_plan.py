@@ -273,6 +273,12 @@ def made_up(merged: bool, task: str = TASK) -> KindPlan:
     )
 
 
+def test_a_pilot_without_a_finished_attack_has_no_likely_cost() -> None:
+    group = Stratum(10, (), 1, 30, "two", unfinished=(4.0, 5.0))
+    kind = dataclasses.replace(made_up(False), piloted=2, unfinished=2, groups=dict.fromkeys(QUANTITIES, group))
+    assert " to at most 300 rows, " in row_text(kind)
+
+
 def test_merged_searches_share_their_passes() -> None:
     assert estimate_of([made_up(False)], "passes").likely == 100
     assert estimate_of([made_up(True)], "passes").likely == pytest.approx(1.5 * 10)
