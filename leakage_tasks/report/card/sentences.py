@@ -201,16 +201,11 @@ def _on_benchmarks(tested: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _not_tried(run: Run) -> Iterator[str]:
     """Yield a sentence on the tasks and attacks of this package that the run did not use but that fit its model."""
-    from leakage_tasks.attacks import ATTACKS
     from leakage_tasks.metrics.scoring import SCORINGS
 
-    aims = {task: scoring.goal for task, scoring in SCORINGS.without_plugins().items() if scoring.goal}
-    goals = _goals(run)
-    if _on_classes(run):
-        # Classifiers continue no text.
-        possible = {attack.goal for attack in ATTACKS.values() if _of_classifiers(attack)}
-        aims = {task: goal for task, goal in aims.items() if goal in possible}
-    tasks = [task for task, goal in aims.items() if goal not in goals]
+    goals = {*_goals(run), ""}
+    shipped = SCORINGS.without_plugins()
+    tasks = [name for name, scoring in shipped.items() if scoring.goal not in goals and fits_task(run, name)]
     attacks = fitting_attacks(run)
     named = [f"the {'tasks' if len(tasks) > 1 else 'task'} {', '.join(tasks)}"] if tasks else []
     named += [f"the attacks {', '.join(attacks)}"] if attacks else []
@@ -230,6 +225,18 @@ def fitting_attacks(run: Run) -> list[str]:
 def fits_model(run: Run, attack: Attack) -> bool:
     """Return True if an attack is for classifiers, and the attacks of the run are too, or if neither is."""
     return _of_classifiers(attack) == _on_classes(run)
+
+
+def fits_task(run: Run, task: str) -> bool:
+    """Return False for a task of this package that needs continued text, if the attacks of the run are for
+    classifiers."""
+    from leakage_tasks.attacks import ATTACKS
+    from leakage_tasks.metrics.scoring import SCORINGS
+
+    scoring = SCORINGS.without_plugins().get(task)
+    if scoring is None or not _on_classes(run):
+        return True
+    return scoring.goal in {attack.goal for attack in ATTACKS.values() if _of_classifiers(attack)}
 
 
 def _on_classes(run: Run) -> bool:

@@ -8,7 +8,7 @@ from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.core.command_words import quoted
 from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.metrics.scoring import SCORINGS
-from leakage_tasks.report.card.sentences import fitting_attacks
+from leakage_tasks.report.card.sentences import fits_task, fitting_attacks
 from leakage_tasks.report.evidence.record import Omission
 from leakage_tasks.report.load.command_line import command_of
 from leakage_tasks.report.load.results import Run, TaskResult
@@ -30,7 +30,7 @@ def omissions_of(run: Run) -> Iterator[Omission]:
             yield Omission("task", name, _reason(result), command_for(run, name))
     named = {result.scoring_name for result in run.tasks.values()}
     for name in sorted(SCORINGS):
-        if name not in answered | named:
+        if name not in answered | named and fits_task(run, name):
             yield Omission("task", name, NOT_REQUESTED, command_for(run, name))
     yield from _attacks(run)
 

@@ -15,6 +15,7 @@ from leakage_tasks.core.null_results import null_result
 from leakage_tasks.metrics.scoring import SCORINGS, Scoring
 from leakage_tasks.report.evidence.annexes import NOT_TESTED, classes_of
 from leakage_tasks.report.evidence.gather import gather
+from leakage_tasks.report.evidence.omissions import omissions_of
 from leakage_tasks.report.evidence.questions import NO_PROMISE
 from leakage_tasks.report.evidence.record import AnnexQuestion, Evidence, Omission, Settings
 from leakage_tasks.report.load.results import read_one_run
@@ -138,6 +139,12 @@ def test_tasks_and_attacks_that_did_not_run_are_listed_with_commands(evidence: E
     assert (beam.kind, beam.reason) == ("attack", "not requested in this run")
     assert "--tasks canary_extraction --metadata canaries=canaries.jsonl,attack=beam " in beam.command
     assert not [each for each in evidence.omissions if each.name in ("exposure", "label-search")]
+
+
+def test_tasks_that_continue_text_are_not_listed_for_a_classifier(results: Path, tmp_path: Path):
+    on_classes = declared(results, tmp_path, attacks=[{"attack": "class-loss", "access": "black box"}])
+    tasks = [each.name for each in omissions_of(read_one_run(on_classes)) if each.kind == "task"]
+    assert not {"memorization", "membership", "untargeted_extraction"} & set(tasks)
 
 
 def test_a_task_that_the_model_could_not_serve_has_its_reason(results: Path, tmp_path: Path):
