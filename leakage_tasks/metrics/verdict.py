@@ -2,7 +2,10 @@
 
 Mean exposure is tested against chance, −log2 of a uniform share (The Secret Sharer, Definition 4), an extraction rate
 against random guesses; one-sided. The primary metric, of canaries planted the fewest times, is tested at 5 %. Canaries
-that were planted more often are tested at 1 % together (Holm 1979), so that their leaks are reported, too.
+that were planted more often are tested at 1 % together (Holm 1979), so that their leaks are reported, too. If spaces
+differ in size, chance counts as that of the smallest space for guesses, and as the highest of all sizes for exposures:
+the p-value is then too large, never too small. By chance, 0.8 % of audits are significant instead of 5 % if half of ten
+secrets are among 10 and half among 100.
 
 The log-likelihood of a benchmark's items in their canonical order is tested against shuffles at 5 %, one-sided.
 
