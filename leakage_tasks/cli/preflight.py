@@ -89,9 +89,10 @@ def _load_trainer(location: str) -> Any:
         ) from error
     if not callable(function):
         kind = type(function).__name__
-        raise OptionError(f"--trainer {location}: {name} is a {kind}: give a function that returns a Trainer")
+        raise OptionError(f"--trainer {location}: {name} has the type {kind}: give a function that returns a Trainer")
     with _one_line_errors(location, f"{name}()"):
         trainer = function()
     if not isinstance(trainer, Trainer):
-        raise OptionError(f"--trainer {location}: returned a {type(trainer).__name__}: return a transformers.Trainer")
+        kind = type(trainer).__name__
+        raise OptionError(f"--trainer {location}: the result has the type {kind}: return a transformers.Trainer")
     return trainer

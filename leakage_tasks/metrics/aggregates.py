@@ -322,7 +322,7 @@ def _ranked(guesses: Sequence[Guessed]) -> list[Guessed]:
     return sorted(made, key=lambda guess: confidence_order(guess.confidence, guess.bits, guess.pair))
 
 
-def check_wrong(wrong: int | None) -> None:
-    """Raise OptionError for an invalid number of wrong guesses."""
+def check_wrong(wrong: int | None, option: str = "--metadata wrong=") -> None:
+    """Raise OptionError for an invalid number of wrong guesses, the value of ``option``."""
     if wrong is not None and wrong < 1:
-        raise OptionError(f"wrong guesses allowed: {wrong} is too few: allow 1 or more")
+        raise OptionError(f"{option}{wrong}: allow 1 wrong guess or more")

@@ -57,7 +57,7 @@ def score_guesses(files: Sequence[Path], pairs: Sequence[Pair], wrong: int | Non
     ``wrong`` is the number of wrong guesses allowed, by default
     :func:`~leakage_tasks.pairs.submission.wrong_allowed`. Raises OptionError naming the file.
     """
-    check_wrong(wrong)
+    check_wrong(wrong, "--wrong ")
     suffixes = {index: pair.suffix for index, pair in enumerate(pairs)}
     documents = units([pair.id if pair.document is None else pair.document for pair in pairs])
     judged = [_judged(path, suffixes) for path in files]

@@ -72,11 +72,11 @@ def test_what_is_absent_is_exit_code_1(leakage: Leakage, manifest: Path) -> None
         ("my_training:other", "has no attribute 'other'"),
         ("my_training", "names no function: give MODULE:FUNCTION"),
         (":whole", "give MODULE:FUNCTION"),
-        ("my_training:CONSTANT", "CONSTANT is a int: give a function that returns a Trainer"),
+        ("my_training:CONSTANT", "CONSTANT has the type int: give a function that returns a Trainer"),
         ("my_training:refused", "refused() failed (TemplateError: Only user and assistant roles are supported!): run"),
         ("my_training:declined", "declined() failed (ValueError: ValueError): run"),
         ("broken_training:whole", "importing broken_training failed (ZeroDivisionError: division by zero): run"),
-        ("my_training:nothing", "returned a NoneType: return a transformers.Trainer"),
+        ("my_training:nothing", "the result has the type NoneType: return a transformers.Trainer"),
     ],
 )
 def test_what_is_no_trainer_is_one_line(refused: Refused, manifest: Path, trainer: str, said: str) -> None:

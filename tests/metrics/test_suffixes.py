@@ -279,7 +279,7 @@ def test_early_stop_reads_values_that_went_through_json():
 
 
 def test_early_stop_needs_a_wrong_guess_to_stop_at():
-    with pytest.raises(OptionError, match="0 is too few: allow 1 or more"):
+    with pytest.raises(OptionError, match="wrong=0: allow 1 wrong guess or more"):
         suffix_metrics(0)
 
 

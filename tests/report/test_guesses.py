@@ -100,7 +100,7 @@ def test_guesses_for_other_pairs_are_refused_by_file(tmp_path, guess, message):
 
 
 def test_at_least_one_guess_may_be_wrong(file):
-    with pytest.raises(OptionError, match="0 is too few: allow 1 or more"):
+    with pytest.raises(OptionError, match="^--wrong 0: allow 1 wrong guess or more"):
         score_guesses([file], PAIRS, 0)
 
 

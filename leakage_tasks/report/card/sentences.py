@@ -112,7 +112,9 @@ def _over(result: TaskResult, column: Column, figure: Figure) -> str:
     if figure.count is None:
         return ""
     facts = "; ".join(_facts(result, column))
-    return f", over {figure.count:,} {counted_words(result, column.name)}{f' ({facts})' if facts else ''}"
+    # The words are in the plural.
+    many = "1 value of" if figure.count == 1 else f"{figure.count:,}"
+    return f", over {many} {counted_words(result, column.name)}{f' ({facts})' if facts else ''}"
 
 
 def _facts(result: TaskResult, column: Column) -> Iterator[str]:

@@ -59,6 +59,11 @@ def test_too_few_canaries_for_an_interval_are_said(tmp_path: Path) -> None:
     assert found.startswith("Exposure: 19.0 bits (no interval: too few canaries), over 8 canaries planted 16 ")
 
 
+def test_a_single_canary_is_a_value(tmp_path: Path) -> None:
+    found = sentences(tmp_path, tiered(n_x16=1))["canary_exposure/exposure_x16"]
+    assert "over 1 value of canaries planted 16 times" in found
+
+
 def test_the_pooled_figure_says_how_often_canaries_were_planted_and_their_share_in_all(tmp_path: Path) -> None:
     found = sentences(tmp_path, tiered(), planted_share={"1": 0.0004, "16": 0.004})["canary_exposure/exposure"]
     assert "over 20 canaries planted (1 or 16 copies of each; synthetic, drawn at random; 0.44 % of the" in found

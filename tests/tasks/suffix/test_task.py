@@ -281,7 +281,7 @@ def test_the_hash_of_settings_tells_runs_apart_that_differ(data):
         ({"confidence": "trained"}, OptionError, "split=all holds the pairs that the trained confidence is fitted on"),
         ({"sample": 3}, OptionError, "did you mean 'samples'"),
         ({"comparing_lm": "/nowhere"}, TargetError, "comparing_lm=/nowhere: cannot be loaded"),
-        ({"wrong": 0}, OptionError, "^wrong guesses allowed: 0 is too few: allow 1 or more$"),
+        ({"wrong": 0}, OptionError, "^--metadata wrong=0: allow 1 wrong guess or more$"),
         ({"data": True}, OptionError, "data=True: expected text"),
         ({"validation": -1, "split": "test"}, OptionError, "validation is -1: give .* to fit .*, 0 or more"),
         ({"validation": 0, "confidence": "trained"}, OptionError, "validation is 0: give .* to fit .*, 1 or more"),
