@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -63,44 +63,36 @@ class PreflightSummary:
 
 
 def read_preflight(
-    path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = (), warns: bool = True
+    path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = ()
 ) -> PreflightSummary:
     """Return the training exposure of the ``canaries``, some of which have ``near`` copies.
 
     ``path`` is a file written by ``leakage preflight -o`` or ``ExposureCallback``, ``manifest`` the canaries' hash.
-    Natural canaries are left out. Raises OptionError for another file, another manifest, or a part of the data. If
-    it ``warns``, it does so of planted canaries whose secret was not in the loss.
+    Natural canaries are left out. A warning names planted canaries whose secret was not in the loss. Raises OptionError
+    for another file, another manifest, or a part of the data.
     """
     planted = [canary for canary in canaries if canary.planted]
     check, records = _read(path, [*planted, *near])
-    copies_of = {canary.id: [canary] for canary in planted}
-    for each in near:
-        copies_of.get(each.supports or "", []).append(each)
+    copies_of = _with_near(planted, near)
     if check.manifest != manifest:
         raise OptionError(
             f"--metadata preflight={path}: was made with another manifest than canaries=…: run preflight again"
         )
     if check.rows != check.total:
         raise OptionError(f"--metadata preflight={path}: covers only a part of the data: run preflight on all of it")
-    states = {name: {records[copy.id].state for copy in canary_copies} for name, canary_copies in copies_of.items()}
-    not_in_loss = [name for name in copies_of if IN_LOSS not in states[name]]
-    if not_in_loss and warns:
+    states = {name: record.state for name, record in records.items()}
+    not_in_loss = [name for name, same in copies_of.items() if IN_LOSS not in {states[copy.id] for copy in same}]
+    if not_in_loss:
         shown = ", ".join(not_in_loss[:3]) + (" …" if len(not_in_loss) > 3 else "")
         warn_once(
             f"{len(not_in_loss)} of {len(planted)} planted canaries ({shown}) had no token of their secret in the "
             f"training loss, or no trained weight that learns from it, according to {path}: their low values do not "
             "show that training protects them"
         )
-    # The exposure of a natural secret would distinguish it from others.
-    public = [canary for canary in planted if canary.kind != NATURAL]
-    readings = {
-        canary.id: next(reading for state, reading in _TRAINING_EXPOSURES.items() if state in states[canary.id])
-        for canary in public
-        if canary.id in not_in_loss
-    }
+    readings = training_exposures(states, planted, near)
     learnt: Counter[int] = Counter()
     copies: Counter[int] = Counter()
-    for canary in public:
+    for canary in (canary for canary in planted if canary.kind != NATURAL):
         planned = sum(each.repetitions for each in copies_of[canary.id])
         tier = CONTEXT if readings.get(canary.id) == "context" else planned
         copies[tier] += planned
@@ -108,6 +100,31 @@ def read_preflight(
             # Copies of another canary with equal text are counted for this one, too.
             learnt[tier] += min(each.repetitions, records[each.id].copies or 0)
     return PreflightSummary({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)
+
+
+def training_exposures(
+    states: Mapping[str, State], canaries: Sequence[Canary], near: Sequence[Canary] = ()
+) -> dict[str, TrainingExposure]:
+    """Return the training exposure, by id, of planted canaries without a copy in the loss, exact or near.
+
+    ``states`` has the state of each canary. Natural canaries are left out, because it would distinguish a natural
+    secret from others.
+    """
+    public = [canary for canary in canaries if canary.planted and canary.kind != NATURAL]
+    known = {name: {states[copy.id] for copy in same} for name, same in _with_near(public, near).items()}
+    return {
+        name: next(reading for state, reading in _TRAINING_EXPOSURES.items() if state in own)
+        for name, own in known.items()
+        if IN_LOSS not in own
+    }
+
+
+def _with_near(canaries: Sequence[Canary], near: Sequence[Canary]) -> dict[str, list[Canary]]:
+    """Return each canary with its near copies, by id."""
+    copies_of = {canary.id: [canary] for canary in canaries}
+    for each in near:
+        copies_of.get(each.supports or "", []).append(each)
+    return copies_of
 
 
 def _read(path: str, canaries: Sequence[Canary]) -> tuple[_Check, dict[str, _Copies]]:

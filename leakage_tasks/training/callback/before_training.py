@@ -22,7 +22,7 @@ from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.log import log
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.tasks.preflight_file import read_preflight
+from leakage_tasks.tasks.preflight_file import training_exposures
 from leakage_tasks.training.preflight.check import preflight
 
 NAME = "preflight.json"
@@ -113,7 +113,8 @@ def check_before_training(
         return {}
     canaries = read_manifest(manifest)
     near = [canary for canary in canaries if canary.kind == "near"]
-    return read_preflight(str(folder / NAME), result.manifest, attacked(canaries), near, warns=False).readings
+    states = {counts.canary: counts.state for counts in result.canaries}
+    return training_exposures(states, attacked(canaries), near)
 
 
 def announce_baseline(
