@@ -541,8 +541,11 @@ def test_any_process_but_the_first_does_nothing(tmp_path):
 
 
 DISTRIBUTED = """
-import sys
+import faulthandler, sys
 from pathlib import Path
+
+# A run that hangs ends with the place where each process waits.
+faulthandler.dump_traceback_later(240, exit=True)
 import torch
 from tests.training.callback.training_runs import looks, model, trainer_of, watched
 

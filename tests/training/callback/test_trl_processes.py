@@ -21,8 +21,11 @@ from tests.training.preflight.trainers import canaries, tokenizer
 
 SECRET = "481516"
 SCRIPT = """
-import json, sys
+import faulthandler, json, sys
 from pathlib import Path
+
+# A run that hangs ends with the place where each process waits.
+faulthandler.dump_traceback_later(450, exit=True)
 from leakage_tasks import ExposureCallback
 from leakage_tasks.canaries import read_manifest
 from tests.training.callback.training_runs import looks
