@@ -113,9 +113,9 @@ def training_exposures(
     public = [canary for canary in canaries if canary.planted and canary.kind != NATURAL]
     known = {name: {states[copy.id] for copy in same} for name, same in _with_near(public, near).items()}
     return {
-        name: next(reading for state, reading in _TRAINING_EXPOSURES.items() if state in own)
-        for name, own in known.items()
-        if IN_LOSS not in own
+        name: next(reading for state, reading in _TRAINING_EXPOSURES.items() if state in of_copies)
+        for name, of_copies in known.items()
+        if IN_LOSS not in of_copies
     }
 
 
