@@ -35,6 +35,7 @@ from tests.encoders import WORDS as WHOLE_WORDS
 from tests.encoders import wordpiece as mask_tokenizer
 from tests.oracles import WORDS, direct_costs, letters, tiny_bert, tiny_gpt2, wordpiece
 from tests.taggers import pin, tiny_tagger, words_tokenizer
+from tests.targets.causal.models import limit_rows
 from tests.targets.seq2seq.test_target import FILLED, FIXED, ending, tiny
 from tests.targets.suffix_oracle import model_of, prefixes_of, sampler_of
 
@@ -192,16 +193,8 @@ def test_where_one_text_is_too_much_one_line_says_what_to_do(engine: str) -> Non
 def test_a_tagger_survives_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     target = TaggerTarget(tiny_tagger(False), words_tokenizer())
     view, rows = target.tagged(pin("1", "2")), target.encode(["my pin code is 1 2", "call", "green 7", "call 0"])
-    expected, read, refused = target.label_costs(rows), target.model.read, []
-
-    def small(embedded: Any, mask: Any) -> Any:
-        if len(embedded) > 1:
-            refused.append(len(embedded))
-            raise KINDS["cpu"]()
-        return read(embedded, mask)
-
-    whole = view.label_costs(target.encode([pin("1", "2").text] * 3))
-    monkeypatch.setattr(target.model, "read", small)
+    expected, whole = target.label_costs(rows), view.label_costs(target.encode([pin("1", "2").text] * 3))
+    refused = limit_rows(monkeypatch, target.model, "read", 1, place=0)
     assert target.label_costs(rows) == pytest.approx(expected, abs=1e-6)
     assert refused
     target.limit.most = 100

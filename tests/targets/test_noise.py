@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, Noise, agree, recorded_noise
+from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, Noise, agree, recorded_noise, warn_of_slower
 
 BITS = st.floats(1e-3, 3.0)
 TOKENS = st.integers(1, 200)
@@ -60,6 +60,11 @@ def test_one_text_that_is_wrong_disagrees(bits):
 @pytest.mark.parametrize("noise", [NO_NOISE, Noise(0.3)])
 def test_what_is_no_number_agrees_with_nothing(noise):
     assert not noise.agrees(np.array([math.nan]), np.array([1.0]), [5])
+
+
+def test_the_factor_of_a_slower_pass_is_never_below_one(caplog):
+    warn_of_slower(object(), "it cannot", 0.2)
+    assert "up to 1 times as long" in caplog.text
 
 
 def test_costs_within_the_floor_measure_no_noise():

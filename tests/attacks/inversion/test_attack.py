@@ -19,6 +19,7 @@ from leakage_tasks.attacks.inversion.search import FORMS, InversionSettings, Log
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from tests.attacks.relaxed import Mixtures, Relaxed, places_of
+from tests.targets.causal.models import limit_rows
 
 CANARIES = [
     dataclasses.replace(each, id=f"c{length}")
@@ -257,15 +258,7 @@ def test_batch_size_order_and_company_change_nothing(form):
 
 @pytest.mark.parametrize("most", [1, 7])
 def test_rows_that_memory_does_not_hold_are_halved_and_come_to_the_same(monkeypatch, most):
-    expected, refused, costs = usual(steps=3), [], Relaxed.costs
-
-    def limited(self, which, read):
-        if len(which) > most:
-            refused.append(len(which))
-            raise torch.OutOfMemoryError
-        return costs(self, which, read)
-
-    monkeypatch.setattr(Relaxed, "costs", limited)
+    expected, refused = usual(steps=3), limit_rows(monkeypatch, Relaxed, "costs", most)
     assert [kept(found) for found in attacked(steps=3)] == [kept(found) for found in expected]
     # The search and the losses each learn once how much is too much.
     assert 2 <= len(refused) <= 2 * math.log2(15 * 32)

@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from transformers import (
     BloomConfig,
@@ -91,6 +92,20 @@ def target_of(name: str, **settings: Any) -> CausalTarget:
     target = CausalTarget(model_of(name), letters(), **settings)
     target.most_padding = math.inf
     return target
+
+
+def limit_rows(monkeypatch: pytest.MonkeyPatch, owner: Any, method: str, most: int, place: int = 1) -> list[int]:
+    """Let memory run out in calls whose argument at ``place`` has more than ``most`` rows; their numbers are noted."""
+    right, refused = getattr(owner, method), []
+
+    def scarce(*given: Any, **named: Any) -> Any:
+        if len(given[place]) > most:
+            refused.append(len(given[place]))
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return right(*given, **named)
+
+    monkeypatch.setattr(owner, method, scarce)
+    return refused
 
 
 def bits_after(model: Any, row: list[int], first: int = 1) -> tuple[float, FloatArray]:

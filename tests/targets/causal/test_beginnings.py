@@ -19,7 +19,7 @@ from leakage_tasks.targets.causal import beginnings
 from leakage_tasks.targets.causal.beginnings import CONTEXT, SAVED, SHARE, shared_tokens, worth_sharing
 from leakage_tasks.targets.causal.engine import Engine
 from leakage_tasks.targets.causal.requests import Start, Texts, score_all, start_all
-from tests.targets.causal.models import COLUMNS, MODELS, OTHERS, V, bits_after, model_of, target_of
+from tests.targets.causal.models import COLUMNS, MODELS, OTHERS, V, bits_after, limit_rows, model_of, target_of
 
 BEGINNING = "the very long pin of anna who is old is "
 OTHER = "what bob has not told anyone so far is "
@@ -116,22 +116,6 @@ def test_a_wrong_pass_over_several_tokens_is_given_up(wrong: str, asks: str, mon
     assert max(calls[calls.index(0) :]) <= 1
 
 
-@pytest.mark.parametrize("asks", ["texts", "prefixes"])
-def test_memory_that_runs_out_halves_the_texts_of_a_pass(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    target, right = target_of("gpt2"), Engine._attention_pass
-
-    def scarce(own: Engine, table: Any, rows: Any, *rest: Any) -> Any:
-        if len(rows) > 7:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return right(own, table, rows, *rest)
-
-    monkeypatch.setattr(Engine, "_attention_pass", scarce)
-    rows = target.token_rows(texts_of(CONTEXT_TEXT, 0, texts=60))
-    assert costs_of(target, rows, asks) == plain("gpt2", rows)
-    assert target.engine.reads_many
-    assert target.engine.shares
-
-
 def test_without_a_cache_every_text_is_read_from_its_first_token() -> None:
     target = target_of("gpt2", cached=False)
     rows = target.token_rows(texts_of(BEGINNING, 0))
@@ -212,18 +196,14 @@ def test_the_order_of_texts_and_their_number_in_a_pass_change_nothing() -> None:
 
 
 @pytest.mark.usefixtures("steps")
-def test_memory_that_runs_out_halves_the_texts_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    target, right = by_tokens("lstm"), Engine._pass
-
-    def scarce(own: Engine, rows: Any, *rest: Any) -> Any:
-        if len(rows) > 7:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return right(own, rows, *rest)
-
-    monkeypatch.setattr(Engine, "_pass", scarce)
-    rows = target.token_rows(texts_of(BEGINNING, 0, texts=60))
-    assert costs_of(target, rows, "texts") == plain("lstm", rows)
-    assert target.engine.cached
+@pytest.mark.parametrize(("name", "asks"), [("gpt2", "texts"), ("gpt2", "prefixes"), ("lstm", "texts")])
+def test_memory_that_runs_out_halves_the_texts_of_a_pass(name: str, asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = target_of(name) if name == "gpt2" else by_tokens(name)
+    refused = limit_rows(monkeypatch, Engine, "_pass", 7)
+    rows = target.token_rows(texts_of(CONTEXT_TEXT, 0, texts=60))
+    assert costs_of(target, rows, asks) == plain(name, rows)
+    assert refused
+    assert (target.engine.reads_many, target.engine.shares, target.engine.cached) == (name == "gpt2", True, True)
 
 
 def test_passes_that_save_little_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from tests.targets.causal.models import ATTENTION, COLUMNS, MODELS, OTHERS, V, m
 BEFORE = ("the pin of anna is ", "a", "the very long pin of bob who is old is ", "the pin of carl is ")
 ROWS = (20, 3, 1, 9)
 UNEVEN = (1, 4, 2, 3)
+HALF = torch.bfloat16
 Stepped = tuple[list[FloatArray], list[list[list[int]]], list[TextRows]]
 
 
@@ -170,16 +171,34 @@ def test_a_wrong_pass_over_several_lengths_is_found(
     target = target_of(name)
     check(name, target)
     assert (target.engine.mixes, target.engine.cached) == (False, True)
+    assert [said for said in caplog.messages if "times as long" in said] == [
+        f"{type(target.model).__name__}: texts of different lengths cannot share a forward pass, so these passes take "
+        "up to 3 times as long; the results are unaffected. Lower budget=… if the run takes too long"
+    ]
     assert "a pass is off by" in caplog.text or "cannot be made: ValueError" in caplog.text
+    assert "no such mask" not in caplog.text
 
 
-def test_an_error_of_a_pass_over_several_lengths_is_logged_without_its_message(
+def test_a_cache_that_is_wrong_names_the_tokens_that_are_read_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, logger=log.name)
-    _error(monkeypatch)
-    check("gpt2", target_of("gpt2"))
-    assert "no such mask" not in caplog.text
+    monkeypatch.setattr(Engine, "_is_plain", lambda *given: False)
+    stepped(target_of("gpt2"), (0, 1, 0, 0))
+    # The prefix token, the letter and the next token.
+    assert [said for said in caplog.messages if "read again from its first token, so these passes take up to 3" in said]
+
+
+@pytest.mark.parametrize(("name", "autocast"), [("gpt2", None), ("gpt2", HALF), ("llama", HALF)])
+def test_passes_that_agree_use_the_cache_without_a_warning(
+    name: str, autocast: torch.dtype | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In mixed precision, rotary embeddings make keys float32, while values have 16 bits."""
+    target = target_of(name, autocast=autocast)
+    stepped(target, UNEVEN)
+    target.log_perplexity([2 * BEFORE[2] + str(number) for number in range(100, 160)])
+    assert target.engine.cached
+    assert target.engine._contexts
+    assert "times as long" not in caplog.text
 
 
 def test_rows_taken_for_one_another_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,17 @@ from leakage_tasks.targets.causal.engine import Engine
 from leakage_tasks.targets.causal.requests import Start, Step, extend_all, start_all
 from leakage_tasks.targets.memory import LOGIT_BYTES, SHARE, memory_within
 from tests.oracles import letters
-from tests.targets.causal.models import ATTENTION, COLUMNS, MODELS, V, bits_after, model_of, next_costs, target_of
+from tests.targets.causal.models import (
+    ATTENTION,
+    COLUMNS,
+    MODELS,
+    V,
+    bits_after,
+    limit_rows,
+    model_of,
+    next_costs,
+    target_of,
+)
 
 PREFIXES = ("the pin of anna is ", "a", "the very long pin of bob who is old is ", "a b")
 
@@ -28,9 +38,9 @@ def begun(target: CausalTarget) -> tuple[list[list[int]], list[Any]]:
     return rows, start_all([Start(target, row, COLUMNS) for row in rows])
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_each_prefix_costs_what_it_costs_alone_and_is_continued(name: str) -> None:
-    target = target_of(name)
+@pytest.mark.parametrize(("name", "cached"), [*((name, True) for name in MODELS), ("gpt2", False)])
+def test_each_prefix_costs_what_it_costs_alone_and_is_continued(name: str, cached: bool) -> None:
+    target = target_of(name, cached=cached)
     for _ in ("compared", "known"):
         rows, found = begun(target)
         steps = [Step(target, text, np.array([7]), COLUMNS) for text, _, _ in found]
@@ -39,11 +49,6 @@ def test_each_prefix_costs_what_it_costs_alone_and_is_continued(name: str) -> No
             assert cost == pytest.approx(own, abs=1e-3)
             assert np.abs(after[0] - following).max() < 1e-4
             assert np.abs(later[0] - bits_after(name, [*row, 7])[1]).max() < 1e-4
-
-
-def test_without_a_cache_each_prefix_costs_the_same() -> None:
-    rows, found = begun(target_of("gpt2", cached=False))
-    assert [cost for _, cost, _ in found] == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -87,7 +92,9 @@ def _raises(monkeypatch: pytest.MonkeyPatch, model: Any) -> None:
 
 
 @pytest.mark.parametrize("wrong", [_looks_ahead, _raises])
-def test_a_model_that_cannot_pad_reads_each_length_alone(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_cannot_pad_reads_each_length_alone(
+    wrong: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     target = target_of("gpt2")
     wrong(monkeypatch, model_of("gpt2"))
     for _ in range(2):
@@ -97,17 +104,13 @@ def test_a_model_that_cannot_pad_reads_each_length_alone(wrong: Any, monkeypatch
                 said = model_of("gpt2")(input_ids=torch.tensor([row])).logits[0, -1].double().log_softmax(-1)
             assert np.abs(after[0] - said.numpy() / -math.log(2)).max() < 1e-4
     assert target.engine.pads is False
+    (said,) = [message for message in caplog.messages if "times as long" in message]
+    assert "texts of different lengths cannot share a forward pass, so these passes take up to 4" in said
 
 
 def test_memory_that_runs_out_halves_the_texts_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    target, right = target_of("gpt2"), Engine._first_pass
-
-    def scarce(own: Engine, texts: Any, sources: Any) -> Any:
-        if len(texts) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return right(own, texts, sources)
-
-    monkeypatch.setattr(Engine, "_first_pass", scarce)
+    target = target_of("gpt2")
+    limit_rows(monkeypatch, Engine, "_first_pass", 2)
     rows, found = begun(target)
     assert [cost for _, cost, _ in found] == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
     assert target.engine.pads
@@ -195,19 +198,6 @@ def test_each_request_gets_the_costs_of_its_own_tokens() -> None:
     for row, own, (_, _, first), (_, second) in zip(rows, columns, found, extend_all(steps), strict=True):
         assert np.abs(first - next_costs("gpt2", [row])[:, own]).max() < 1e-4
         assert np.abs(second - next_costs("gpt2", [[*row, 7]])[:, own]).max() < 1e-4
-
-
-def test_a_step_is_split_and_joined_in_order() -> None:
-    target = target_of("gpt2")
-    text = target.start(target.encode(["the pin"])[0], COLUMNS)[0]
-    step = Step(target, text[np.zeros(7, dtype=np.int64)], np.arange(5, 12), COLUMNS)
-    (whole,) = extend_all([step])
-    parts = [step.part(part) for part in (slice(0, 2), slice(2, 3), slice(3, 7))]
-    texts, costs = step.join([extend_all([part])[0] for part in parts])
-    assert np.abs(costs - whole[1]).max() < 1e-4
-    assert [target.engine.tree.read_tokens(row) for row in texts.numbers] == [
-        target.engine.tree.read_tokens(row) for row in whole[0].numbers
-    ]
 
 
 def test_an_answer_keeps_no_costs_of_other_requests_in_memory():

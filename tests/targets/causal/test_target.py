@@ -5,11 +5,9 @@ import pytest
 import torch
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets import CausalTarget, PredictsNextToken, ScoresSequences
+from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal import reader
-from leakage_tasks.targets.causal.text_rows import TextRows
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
-from tests.targets.suffix_oracle import ARCHITECTURES, model_of
 
 TEXTS = ["the pin is 1234.", "x", "code ab7-z and some more words", "19"]
 
@@ -22,12 +20,6 @@ def stepped(target, tokens, half):
         total += costs[0, token]
         state, costs = target.extend(state, np.array([token]), columns)
     return total
-
-
-def test_it_offers_scoring_and_next_tokens():
-    target = CausalTarget(tiny_gpt2(merging()), merging())
-    assert isinstance(target, ScoresSequences)
-    assert isinstance(target, PredictsNextToken)
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 3])
@@ -58,54 +50,6 @@ def test_token_by_token_equals_one_pass(half, cached):
     target = CausalTarget(model, tokenizer, cached=cached)
     tokens = target.encode(TEXTS[:1])[0]
     assert stepped(target, tokens, half) == pytest.approx(direct_costs(model, tokenizer, TEXTS[:1])[0], abs=1e-3)
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_caches_of_many_kinds_are_continued_rightly(name):
-    model, tokenizer = model_of(name), merging()
-    target = CausalTarget(model, tokenizer)
-    tokens = target.encode(["the pin is 1234, code ab19."])[0]
-    expected = direct_costs(model, tokenizer, ["the pin is 1234, code ab19."])[0]
-    assert stepped(target, tokens, 3) == pytest.approx(expected, abs=1e-3)
-
-
-def test_texts_of_several_passes_are_joined_and_selected_in_order():
-    model, tokenizer = tiny_gpt2(letters()), letters()
-    target = CausalTarget(model, tokenizer)
-    columns = np.arange(len(tokenizer))
-    root, _, _ = target.start(target.encode(["the pin is "])[0], columns)
-    zero = np.zeros(2, dtype=np.int64)
-    digits = {digit: target.encode([digit])[0][0] for digit in "0123456789"}
-    one, _ = target.extend(root[zero], np.array([digits["1"], digits["2"]]), columns)
-    two, _ = target.extend(root[zero], np.array([digits["3"], digits["4"]]), columns)
-    chosen = TextRows.joined([one, two])[np.array([2, 1, 3, 0])]
-    _, costs = target.extend(chosen, np.full(4, digits["9"]), columns)
-    texts = ["the pin is 39", "the pin is 29", "the pin is 49", "the pin is 19"]
-    for row, text in zip(costs, texts, strict=True):
-        whole, part = direct_costs(model, tokenizer, [text + "0", text])
-        assert row[digits["0"]] == pytest.approx(whole - part, abs=1e-3)
-
-
-def test_running_out_of_memory_halves_the_batch_and_changes_nothing(monkeypatch):
-    model, tokenizer = tiny_gpt2(letters()), letters()
-    target = CausalTarget(model, tokenizer)
-    columns = np.arange(len(tokenizer))
-    root, _, _ = target.start(target.encode(["the pin is "])[0], columns)
-    tokens = np.array(target.encode(["0123456"])[0])
-    zero = np.zeros(len(tokens), dtype=np.int64)
-    expected = target.extend(root[zero], tokens, columns)[1]
-    inner = target.engine.go_on
-
-    def scarce(rows, *rest):
-        if len(rows) > 2:
-            raise torch.OutOfMemoryError("no room")
-        return inner(rows, *rest)
-
-    monkeypatch.setattr(target.engine, "go_on", scarce)
-    texts, costs = target.extend(root[zero], tokens, columns)
-    assert np.allclose(costs, expected, atol=1e-4)
-    assert target.rows(10) <= 3
-    assert len(texts) == len(tokens)
 
 
 def test_a_batch_holds_no_more_positions_than_the_harness_would():

@@ -25,6 +25,7 @@ from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds
 from leakage_tasks.targets.suffix.scores import score_suffixes
 from leakage_tasks.targets.suffix.search import beam_search
 from tests.oracles import merging
+from tests.targets.causal.models import limit_rows
 from tests.targets.suffix.test_decoding_config import warped
 from tests.targets.suffix_oracle import direct_logits, prefixes_of, sampler_of
 
@@ -132,14 +133,8 @@ def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch: pytest
     sampler, prefixes = sampler_of(), prefixes_of(4, 6)
     suffixes = [each.tokens[0].tolist() for each in draw_suffixes(sampler, prefixes, uniforms(4, 1), DecodingConfig())]
     plain = near_bounds(sampler, prefixes, suffixes, DecodingConfig(), 2, 6)
-    small, read_on = sampler_of(), SuffixSampler.go_on
-
-    def failing(self: SuffixSampler, live: Any, tokens: torch.Tensor) -> torch.Tensor:
-        if len(tokens) > 12:
-            raise torch.OutOfMemoryError
-        return read_on(self, live, tokens)
-
-    monkeypatch.setattr(SuffixSampler, "go_on", failing)
+    small = sampler_of()
+    limit_rows(monkeypatch, SuffixSampler, "go_on", 12, place=2)
     check_equal(plain, near_bounds(small, prefixes, suffixes, DecodingConfig(), 2, 6))
     with pytest.raises(TargetError, match="out of memory for 40 texts .* pass fewer near_beam="):
         near_bounds(small, prefixes, suffixes, DecodingConfig(temperature=2.0, top_p=1.0), 2, 40)
