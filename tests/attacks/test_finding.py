@@ -11,11 +11,15 @@ from leakage_tasks.core.records import WrongField
 GUESSES = (Guess(("1", "2"), "pin 12", 3.5), Guess(("1", "3"), "pin 13", 4.5))
 
 
-def test_a_finding_survives_json():
-    finding = Finding("c", "exposure", True, 10, "random", 6.6, GUESSES, 1, (True, False), 2, rank=3, method="exact")
+@pytest.mark.parametrize("fields", [{}, {"family": "typical"}, {"uniform": True}, {"uniform": False}], ids=str)
+def test_a_finding_survives_json_and_leaves_out_what_it_does_not_state(fields):
+    known = {"rank": 3, "method": "exact", **fields}
+    finding = Finding("c", "exposure", True, 10, "random", 6.6, GUESSES, 1, (True, False), 2, **known)
     assert finding_from_json(finding.to_json()) == finding
-    assert json.loads(finding.to_json())["guesses"][0]["text"] == "pin 12"
-    assert json.loads(finding.to_json())["exposure"] == finding.exposure
+    written = json.loads(finding.to_json())
+    assert written["guesses"][0]["text"] == "pin 12"
+    assert written["exposure"] == finding.exposure
+    assert {"family", "uniform"} & written.keys() == fields.keys()
 
 
 def test_the_hash_of_settings_keeps_its_old_name():
@@ -57,6 +61,8 @@ def test_marks_compare_the_best_guess_and_find_the_secret():
         ("proven", None),
         ("planted", "yes"),
         ("extra", None),
+        ("family", 3),
+        ("uniform", 1),
         ("correct", ["yes"]),
         ("guesses", [{"filling": ["1"], "text": "1", "score": "y"}]),
     ],

@@ -56,15 +56,6 @@ def patched(hooks: plugin.HarnessHooks, folders: SimpleNamespace, base: type = T
 
 
 @contextmanager
-def warned(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    """Our own warnings."""
-    said: list[str] = []
-    with caplog.at_level(logging.WARNING):
-        yield said
-        said.extend(record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)
-
-
-@contextmanager
 def warnings_seen(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
     """The harness' warnings; setting its logging up keeps them from pytest, so that is undone meanwhile."""
     said: list[str] = []
@@ -208,7 +199,7 @@ def test_a_model_of_a_taken_name_is_one_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     brings(monkeypatch, "lm_eval.models", **{"soft-prompt": "theirs:Model"})
-    with warned(caplog) as said:
+    with warnings_seen(caplog) as said:
         hooks.add_models(module("lm_eval.models"))
     assert said == [
         "lm-eval-leakage: --model soft-prompt of theirs has a name that is taken: uninstall one of the two to use it"
@@ -234,7 +225,7 @@ def test_tasks_of_a_package_that_is_not_there_are_one_warning_and_the_others_are
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     brings(monkeypatch, "lm_eval.tasks", theirs="nowhere_to_be_found")
-    with warned(caplog) as said:
+    with warnings_seen(caplog) as said:
         assert patched(hooks, folders)().all_subtasks == ["builtin", "leaky"]
     (line,) = said
     assert "there is no package nowhere_to_be_found" in line

@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from dataclasses import asdict, replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from leakage_tasks.metrics.guessing import match
 from leakage_tasks.stats.epsilon import secret_bound, swap_bound
 from leakage_tasks.stats.gaussian_dp import epsilon_of
 from leakage_tasks.stats.intervals import clopper_pearson
-from leakage_tasks.stats.membership import auc, auc_interval, tpr_at_low_fpr
+from leakage_tasks.stats.membership import auc_interval, tpr_at_low_fpr
 
 BITS = math.log2(10**6)
 
@@ -47,14 +46,6 @@ exposures = st.lists(st.integers(0, 19).map(float), min_size=5, max_size=30)
 # -- membership ---------------------------------------------------------------------------------------------
 
 
-@given(scores, scores)
-def test_the_auc_is_the_share_of_pairs_in_the_right_order(members, others):
-    counted = sum((a > b) + (a == b) / 2 for a, b in product(members, others)) / len(members) / len(others)
-    found = auc(members, others)
-    assert found.value == pytest.approx(counted)
-    assert 0 <= found.low <= found.value <= found.high <= 1
-
-
 @given(st.floats(0.01, 0.99), st.integers(2, 200), st.integers(2, 200))
 def test_the_ends_of_the_auc_s_interval_solve_newcombe_s_equation(value, members, others):
     star = max(members, others) - 1
@@ -78,7 +69,7 @@ def test_the_interval_has_a_length_at_the_ends_and_mirrors(number):
 def test_the_interval_covers_the_true_auc(true, shape, members, others):
     generator = np.random.default_rng(5)
     covered = 0
-    for _ in range(1000):
+    for _ in range(400):
         if shape == "normal":
             a = generator.normal(stats.norm.ppf(true) * math.sqrt(2), 1, members)
             b = generator.normal(0, 1, others)
@@ -91,8 +82,8 @@ def test_the_interval_covers_the_true_auc(true, shape, members, others):
             a, b = np.where(known, 1e3, generator.exponential(1, members)), generator.exponential(1, others)
         low, high = auc_interval(float((a[:, None] > b).mean()), members, others)
         covered += low <= true <= high
-    # Of 1000 cases, 0.95 spreads by 0.007.
-    assert covered / 1000 >= 0.93
+    # Of 400 cases, 0.95 spreads by 0.011.
+    assert covered / 400 >= 0.92
 
 
 def tied(others, threshold):

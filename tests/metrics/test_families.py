@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from leakage_tasks.attacks.finding import Finding, finding_from_json
+from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.metrics.tiers import copies_of
@@ -101,16 +101,3 @@ def test_one_family_alone_is_the_whole() -> None:
         "epsilon_secret",
         "epsilon_independent",
     ]
-
-
-def test_a_finding_keeps_its_family() -> None:
-    assert finding_from_json(RUN[0].to_json()) == RUN[0]
-
-
-def test_a_finding_of_none_is_written_as_before() -> None:
-    assert '"family"' not in finding("a", "", 3.0).to_json()
-
-
-def test_a_family_that_is_no_text_is_no_finding() -> None:
-    with pytest.raises(ValueError, match="family: expected text"):
-        finding_from_json(RUN[0].to_json().replace('"family": "typical"', '"family": 3'))

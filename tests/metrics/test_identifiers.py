@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leakage_tasks.attacks.coarse import coarsened
-from leakage_tasks.attacks.finding import Finding, finding_from_json
+from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.metrics.exposure import METRICS, identifier_exposure
 from leakage_tasks.metrics.guessing import match
@@ -104,12 +104,3 @@ def test_the_verdict_on_identifiers_is_their_test(
     verdict = verdict_of({**VALUES, **changed}, {**TESTED, **tested})
     assert verdict is not None
     assert verdict.words.startswith(words)
-
-
-@pytest.mark.parametrize("uniform", [None, True, False])
-def test_a_finding_states_if_its_secret_is_uniform(uniform: bool | None) -> None:
-    made = finding("n", 5.0, uniform=uniform)
-    assert finding_from_json(made.to_json()) == made
-    assert ('"uniform"' in made.to_json()) == (uniform is not None)
-    with pytest.raises(ValueError, match="uniform: expected true or false"):
-        finding_from_json(finding("n", 5.0).to_json().replace('"uniform": true', '"uniform": 1'))

@@ -159,14 +159,6 @@ def test_directions_are_the_defenders():
     assert [better[name] for name in neither] == [None] * 7
 
 
-def test_every_metric_says_what_it_is_and_its_interval_exists():
-    for metrics in (exposure.METRICS, extraction.METRICS):
-        names = [metric.name for metric in metrics]
-        assert len(set(names)) == len(names)
-        assert all(metric.description for metric in metrics)
-        assert all(end in names for metric in metrics for end in metric.interval or ())
-
-
 @pytest.mark.parametrize("size", [2, 10, 1000])
 def test_chance_exposure_is_the_mean_over_all_ranks(size):
     expected = statistics.fmean(math.log2(size) - math.log2(rank) for rank in range(1, size + 1))

@@ -148,6 +148,7 @@ def test_what_was_saved_is_loaded_with_the_encoder_it_was_trained_on_alone(
     moved(bridge_of(model))
     save_bridged(model, tmp_path / "saved")
     wordpiece().save_pretrained(tmp_path / "saved")
+    assert json.loads((tmp_path / "saved" / "config.json").read_text())["frankenstein"] == "bridged"
     again = graft(classifier, tmp_path / "saved", tokenizer=wordpiece())
     assert isinstance(bridge_of(again), AdapterBridge if kind == "adapter" else PromptBridge)
     assert torch.equal(logits(again), logits(model))
@@ -160,26 +161,22 @@ def digest_of(model: Any) -> dict[str, list[float]]:
     return {name: value.flatten().tolist() for name, value in encoder_state(model).items()}
 
 
-def missing(file: Path) -> None:
-    file.unlink()
-
-
-def no_file_of_that_kind(file: Path) -> None:
-    file.write_bytes(b"no weights")
-
-
-def of_another_width(file: Path) -> None:
-    save_file({"vectors": torch.zeros(3, 5)}, file, metadata={"kind": "prompt"})
-
-
-@pytest.mark.parametrize("spoil", [missing, no_file_of_that_kind, of_another_width])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda file: file.unlink(),
+        lambda file: file.write_bytes(b"no weights"),
+        lambda file: save_file({"vectors": torch.zeros(3, 5)}, file, metadata={"kind": "prompt"}),
+    ],
+    ids=["missing", "no file of that kind", "of another width"],
+)
 def test_a_spoiled_file_is_one_line(bases: dict[str, Path], spoil: Any, tmp_path: Path) -> None:
-    classifier = classifier_of(bases["bert"])
-    recipe = BridgeRecipe(kind="prompt", size=3, epochs=1)
-    save_bridged(train_bridge(classifier, wordpiece(), bases["bert"], TEXTS[:8], recipe).model, tmp_path / "saved")
+    model = grafted(bases)
+    attach(model, new_bridge(model, "prompt", 3, 0))
+    save_bridged(model, tmp_path / "saved")
     spoil(tmp_path / "saved" / "bridge.safetensors")
     with pytest.raises(TargetError, match="its bridge.safetensors is missing, damaged or of another shape"):
-        graft(classifier, tmp_path / "saved")
+        graft(classifier_of(bases["bert"]), tmp_path / "saved")
 
 
 def test_a_prompt_must_leave_room_for_the_text(bases: dict[str, Path]) -> None:
@@ -191,10 +188,3 @@ def test_a_prompt_must_leave_room_for_the_text(bases: dict[str, Path]) -> None:
 def test_a_bridge_of_no_kind_is_refused() -> None:
     with pytest.raises(OptionError, match="kind is 'bypass': use adapter or prompt"):
         BridgeRecipe(kind="bypass")
-
-
-def test_a_saved_model_says_that_it_has_a_bridge(bases: dict[str, Path], tmp_path: Path) -> None:
-    recipe = BridgeRecipe(kind="adapter", size=3, epochs=1)
-    trained = train_bridge(classifier_of(bases["bert"]), wordpiece(), bases["bert"], TEXTS[:8], recipe)
-    save_bridged(trained.model, tmp_path / "saved")
-    assert json.loads((tmp_path / "saved" / "config.json").read_text())["frankenstein"] == "bridged"

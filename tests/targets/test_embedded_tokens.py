@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -130,21 +129,22 @@ def test_a_translation_model_is_checked_in_its_source_and_target(where: str, tmp
 # -- chats --------------------------------------------------------------------------------------------------
 
 
-def test_a_chat_template_that_uses_the_token_is_named(tmp_path: Path) -> None:
-    tokenizer = with_extra(chat_tokenizer("chatml"))
-    tokenizer.chat_template = tokenizer.chat_template.replace("<|im_start|>", f"<|im_start|>{EXTRA}")
-    lm = HFLM(pretrained=copy.deepcopy(chat_model("chatml")), tokenizer=tokenizer, batch_size=4)
-    with pytest.raises(MissingEmbeddingError, match=f"^the chat template: {SAID.format(len(tokenizer) - 1)}"):
-        run(lm, tmp_path, PLAIN, apply_chat_template=True)
+def in_template(tokenizer: Any) -> Any:
+    """A copy of a chat tokenizer with one token more, which its template uses."""
+    found = with_extra(tokenizer)
+    found.chat_template = found.chat_template.replace("<|im_start|>", f"<|im_start|>{EXTRA}")
+    return found
 
 
-def test_a_chat_template_is_checked_before_suffixes_are_drawn_too(tmp_path: Path) -> None:
-    tokenizer = with_extra(chat_tokenizer("chatml"))
-    tokenizer.chat_template = tokenizer.chat_template.replace("<|im_start|>", f"<|im_start|>{EXTRA}")
+@pytest.mark.parametrize("task", ["canary_exposure", "suffix_extraction"])
+def test_a_chat_template_that_uses_the_token_is_named(task: str, tmp_path: Path) -> None:
+    tokenizer = in_template(chat_tokenizer("chatml"))
     lm = HFLM(pretrained=copy.deepcopy(chat_model("chatml")), tokenizer=tokenizer, batch_size=4)
-    metadata = {"data": str(pairs_file(tmp_path)), "samples": 2, "split": "all"}
+    write_manifest(PLAIN, tmp_path / "canaries.jsonl")
+    pairs = {"data": str(pairs_file(tmp_path)), "samples": 2, "split": "all"}
+    metadata = {"canaries": str(tmp_path / "canaries.jsonl")} if task == "canary_exposure" else pairs
     with pytest.raises(MissingEmbeddingError, match=f"^the chat template: {SAID.format(len(tokenizer) - 1)}"):
-        evaluate(lm, ["suffix_extraction"], metadata, apply_chat_template=True)
+        evaluate(lm, [task], metadata, apply_chat_template=True)
 
 
 def test_a_pair_that_holds_the_token_is_named_and_its_token_is_not_shown(tmp_path: Path) -> None:
@@ -160,11 +160,9 @@ def test_a_pair_that_holds_the_token_is_named_and_its_token_is_not_shown(tmp_pat
 @pytest.mark.skipif("LEAKAGE_MODEL" not in os.environ, reason="LEAKAGE_MODEL names no pretrained chat model")
 def test_a_real_chat_model_with_a_token_added_to_its_template(tmp_path: Path) -> None:
     folder = os.environ["LEAKAGE_MODEL"]
-    tokenizer = with_extra(AutoTokenizer.from_pretrained(folder))
-    tokenizer.chat_template = tokenizer.chat_template.replace("<|im_start|>", f"<|im_start|>{EXTRA}")
+    tokenizer = in_template(AutoTokenizer.from_pretrained(folder))
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     number = model.get_input_embeddings().num_embeddings
-    assert math.isfinite(number)
     lm = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=4)
     with pytest.raises(MissingEmbeddingError, match=f"^the chat template: {SAID.format(number)}"):
         run(lm, tmp_path, PLAIN, apply_chat_template=True)

@@ -167,7 +167,6 @@ def scarce(model: Any, most: int, error: Callable[[], BaseException]) -> Iterato
         hook.remove()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "kind"), zip(ENGINES, itertools.cycle(["cuda", "cpu"])))
 def test_fewer_rows_at_once_come_to_the_same(engine: str, kind: str) -> None:
     make, figures = ENGINES[engine]
@@ -178,7 +177,6 @@ def test_fewer_rows_at_once_come_to_the_same(engine: str, kind: str) -> None:
     assert found == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_where_one_text_is_too_much_one_line_says_what_to_do(engine: str) -> None:
     make, figures = ENGINES[engine]

@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 LAYERS, WIDTH = 2, 32
 TOKEN = 2 * LAYERS * WIDTH * 4
 """Bytes of the keys and values of a token of ``tiny_gpt2``, in float32."""
-PINS = [Canary(f"c{place}", "the pin is {digits:4}.", tuple(secret)) for place, secret in enumerate(("1234", "9876"))]
+PINS = [Canary(f"c{place}", "the pin is {digits:3}.", tuple(secret)) for place, secret in enumerate(("123", "987"))]
 SHORT = [Canary("c", "the pin is {digits:2}.", ("1", "2"))]
 
 
@@ -69,7 +69,7 @@ def test_unless_given_it_is_a_share_of_what_is_free_for_all_processes(monkeypatc
     assert (alone, MemoryBudget().most) == (120_000_000, 30_000_000)
 
 
-@pytest.mark.parametrize("attack", [pytest.param("exposure", marks=pytest.mark.slow), "shortest-path", "beam"])
+@pytest.mark.parametrize("attack", ["exposure", "shortest-path", "beam"])
 def test_states_stay_within_it_and_figures_are_the_same(attack, monkeypatch):
     values = {"stopping": "proven"} if attack == "shortest-path" else {}
     plenty = run_attack(attack, CausalTarget(tiny_gpt2(letters()), letters()), PINS, values=values)
@@ -82,10 +82,11 @@ def test_states_stay_within_it_and_figures_are_the_same(attack, monkeypatch):
         most.append(self.held <= self.most or len(self._holders) == 1)
 
     monkeypatch.setattr(MemoryBudget, "hold", watched)
-    with memory_within(400_000):
+    with memory_within(100_000):
         scarce = run_attack(attack, target, PINS, values=values)
     assert most
     assert all(most)
+    assert target.states.read_again or attack != "shortest-path"
     for one, other in zip(plenty, scarce, strict=True):
         assert one.rank == pytest.approx(other.rank)
         assert [guess.filling for guess in one.guesses] == [guess.filling for guess in other.guesses]

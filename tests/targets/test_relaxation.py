@@ -24,7 +24,7 @@ from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.nlu_inputs import nlu_inputs
-from leakage_tasks.targets import ClassifierTarget, Relaxation, RelaxesTokens, TaggerTarget
+from leakage_tasks.targets import ClassifierTarget, Relaxation, TaggerTarget
 from tests.oracles import tiny_bert, wordpiece
 from tests.taggers import ALPHABETS, DIGITS, pin, tiny_tagger, words_tokenizer
 
@@ -135,10 +135,6 @@ def places_of(case: Case, canary: int, seed: int) -> np.ndarray:
 
 def text_of(canary: Canary, places: Sequence[int]) -> str:
     return canary.space.fill(tuple(slot.values[place] for slot, place in zip(canary.space.slots, places, strict=False)))
-
-
-def test_both_kinds_of_model_offer_it(case: Case) -> None:
-    assert isinstance(case.target, RelaxesTokens)
 
 
 def test_sizes_count_the_values_of_each_slot(case: Case) -> None:
@@ -273,51 +269,43 @@ def listed(*values: str, template: str = "call {name} please") -> Canary:
     return Canary("c", template, (values[0],), alphabets={"name": word_list("name", values)}, label="CallIntent")
 
 
-@pytest.mark.parametrize("characters", [True, False])
-def test_values_outside_a_taggers_vocabulary_are_refused(characters: bool) -> None:
-    view = TaggerTarget(tiny_tagger(characters), words_tokenizer()).tagged(pin("1"))
-    message = (
-        r"^2 of the 3 values of slot 1 are unknown to the model \('dupree', 'leipzig'\): "
-        "train it with leakage train-nlu --canaries FILE$"
-    )
-    with pytest.raises(TargetError, match=message):
-        view.relaxed([listed("red", "dupree", "leipzig")], True)
+def of_tagger(characters: bool = False) -> Any:
+    return TaggerTarget(tiny_tagger(characters), words_tokenizer()).tagged(pin("1"))
 
 
-def test_padding_is_no_word_that_a_tagger_knows() -> None:
-    view = TaggerTarget(tiny_tagger(), words_tokenizer()).tagged(pin("1"))
-    with pytest.raises(TargetError, match=r"1 of the 2 values of slot 1 are unknown to the model \('<pad>'\)"):
-        view.relaxed([listed("red", "<pad>")], True)
+def of_classifier() -> ClassifierTarget:
+    return ClassifierTarget(tiny_bert(), wordpiece())
 
 
-def test_values_outside_a_classifiers_vocabulary_are_refused() -> None:
-    target = ClassifierTarget(tiny_bert(), wordpiece())
-    message = (
-        r"^1 of the 2 values of slot 1 are unknown to the model \('walrus'\): leave them out of the alphabet, or use"
-    )
-    with pytest.raises(TargetError, match=message):
-        target.relaxed([listed("cat", "walrus")], True)
+UNKNOWN, SEVERAL = "are unknown to the model", "are not one token each"
+TRAIN = "train it with leakage train-nlu --canaries FILE$"
 
 
 @pytest.mark.parametrize(
-    ("target", "values"),
+    ("target", "values", "message"),
     [
-        (lambda: ClassifierTarget(tiny_bert(), wordpiece()), ("cat", "cats")),
-        (lambda: TaggerTarget(tiny_tagger(), words_tokenizer()).tagged(pin("1")), ("red", "my red")),
-        (lambda: TaggerTarget(tiny_tagger(), words_tokenizer()).tagged(pin("1")), ("red", "new york")),
+        (of_tagger, ("red", "dupree", "leipzig"), rf"2 of the 3 .* {UNKNOWN} \('dupree', 'leipzig'\): {TRAIN}"),
+        (lambda: of_tagger(True), ("red", "dupree"), rf"1 of the 2 .* {UNKNOWN} \('dupree'\): {TRAIN}"),
+        (of_tagger, ("red", "<pad>"), rf"1 of the 2 .* {UNKNOWN} \('<pad>'\): {TRAIN}"),
+        (of_tagger, ("red", "my red"), rf"1 of the 2 .* {SEVERAL} \('my red'\), .*: use attack=label-search$"),
+        (of_tagger, ("red", "new york"), rf"1 of the 2 .* {SEVERAL} \('new york'\), .*: use attack=label-search$"),
+        (of_classifier, ("cat", "cats"), rf"1 of the 2 .* {SEVERAL} \('cats'\), .*: use attack=label-search$"),
+        (
+            of_classifier,
+            ("cat", "walrus"),
+            rf"1 of the 2 .* {UNKNOWN} \('walrus'\): leave them out of the alphabet",
+        ),
     ],
 )
-def test_values_of_several_tokens_are_refused(target: Callable[[], Any], values: tuple[str, ...]) -> None:
-    message = rf"^1 of the 2 values of slot 1 are not one token each \('{values[1]}'\), .*: use attack=label-search$"
-    with pytest.raises(TargetError, match=message):
+def test_values_without_a_token_of_their_own_are_refused(target: Any, values: tuple[str, ...], message: str) -> None:
+    with pytest.raises(TargetError, match=f"^{message.replace(' .* ', ' values of slot 1 ', 1)}"):
         target().relaxed([listed(*values)], True)
 
 
 @pytest.mark.parametrize("template", ["call{name}", "call x{name} please"])
 def test_values_that_share_tokens_with_the_text_are_refused(template: str) -> None:
-    view = TaggerTarget(tiny_tagger(), words_tokenizer()).tagged(pin("1"))
     with pytest.raises(TargetError, match="depend on the text around them.*put spaces"):
-        view.relaxed([listed("1", "2", template=template)], True)
+        of_tagger().relaxed([listed("1", "2", template=template)], True)
 
 
 def test_a_model_that_reads_a_text_twice_is_refused() -> None:

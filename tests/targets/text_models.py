@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 import torch
 from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
@@ -51,6 +52,20 @@ class TextOnly(Limited):
         if self.answer is None:
             return self.inner.generate_until(requests)
         return [self.answer(*request.args, place) for place, request in enumerate(requests)]
+
+
+class Doubled(HFLM):
+    """Its log-likelihoods are not the model's."""
+
+    def _loglikelihood_tokens(self, requests, **kwargs):
+        return [(2 * value, greedy) for value, greedy in super()._loglikelihood_tokens(requests, **kwargs)]
+
+
+def forgetful(lm: HFLM, monkeypatch: pytest.MonkeyPatch) -> HFLM:
+    """``lm`` with a model that ignores its cache."""
+    right = lm.model.forward
+    monkeypatch.setattr(lm.model, "forward", lambda *told, past_key_values=None, **named: right(*told, **named))
+    return lm
 
 
 class OnlyWrites(TextOnly):

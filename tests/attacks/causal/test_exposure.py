@@ -389,13 +389,6 @@ def test_the_method_is_the_one_asked_for(method, got):
     assert (found.rank_low or found.rank) <= rank <= (found.rank_high or found.rank)
 
 
-def test_a_space_within_the_budget_has_an_exact_rank():
-    canary = make("the pin is {digits:4}.", "5077")
-    found = run_attack("exposure", target_of(merging()), [canary])[0]
-    assert (found.rank, found.method) == (brute_rank(tiny_gpt2(merging()), merging(), canary)[0], "exact")
-    assert found.model_calls <= 20_000
-
-
 @pytest.mark.parametrize("rank", [1, 7100, 60_000])
 def test_a_tree_within_the_budget_has_an_exact_rank_whatever_the_size_of_the_space(rank):
     table = Table.random(5, seed=1, sharpness=0.5)

@@ -42,6 +42,13 @@ def test_a_small_space_is_scored_whole(attack):
     assert [guess.score for guess in found.guesses] == list(range(10))
 
 
+def test_to_brute_force_every_text_is_a_node_of_its_own():
+    target = Scores()
+    found = run_attack("brute-force", target, [canary(41)])[0]
+    assert (found.extra, found.model_calls, target.asked) == ({"nodes": 1000}, 1000, 1000)
+    assert (found.proven, found.place) == (10, None)
+
+
 def test_brute_force_agrees_with_transformers():
     item = Canary("c", "the pin is {digits:3}.", ("7", "0", "7"))
     found = run_attack("brute-force", CausalTarget(tiny_gpt2(merging()), merging()), [item])[0]

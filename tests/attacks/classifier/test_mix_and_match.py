@@ -24,6 +24,13 @@ class Made(ClassifierTarget):
         return [made(head, slot) for head in heads]
 
 
+class Fails(Made):
+    """Its generator proposes nothing."""
+
+    def propose(self, space, heads, slot):
+        raise TargetError("value 'green' becomes 2 tokens")
+
+
 def made(head: tuple[str, ...], slot: int) -> Proposal:
     order = np.random.default_rng([len("".join(head)), slot]).permutation(len(VALUES))
     # Values share the order with tokens that are none of them, so places leave gaps.
@@ -154,22 +161,12 @@ def test_a_cut_among_candidates_ranked_alike_is_refused():
 
 def test_how_many_candidates_were_tried_is_told():
     two = canary("the cat sat on {v} {v} .", "red", "mat")
-    found = run_attack(
-        "mix-and-match",
-        Made(tiny_bert(), wordpiece()),
-        [two],
-        goal="extraction",
-        budget=240,
-        values={"beam": 20},
-    )[0]
+    target = Made(tiny_bert(), wordpiece())
+    (found,) = run_attack("mix-and-match", target, [two], goal="extraction", budget=240, values={"beam": 20})
     assert found.extra["candidates_tried"] == 240 // 20 - 1
 
 
 def test_the_rank_needs_no_generator():
-    class Fails(Made):
-        def propose(self, space, heads, slot):
-            raise TargetError("value 'green' becomes 2 tokens")
-
     one = canary("the cat sat on {v} .", "green")
     found = attacked(one, Fails(tiny_bert(), wordpiece()), name="class-loss", goal="exposure")
     assert found.rank == attacked(one, name="class-loss", goal="exposure").rank
@@ -177,10 +174,6 @@ def test_the_rank_needs_no_generator():
 
 
 def test_a_natural_secret_is_in_no_message():
-    class Fails(Made):
-        def propose(self, space, heads, slot):
-            raise TargetError("value 'green' becomes 2 tokens")
-
     one = Canary("n", "the cat sat on {v} .", ("green",), kind="natural", alphabets=ALPHABET, label="low")
     with pytest.raises(TargetError, match="value '•' becomes") as caught:
         attacked(one, Fails(tiny_bert(), wordpiece()))

@@ -33,12 +33,12 @@ class LateCopy(devices.HostCopy):
 @pytest.mark.parametrize("name", ["llama", "t5"])
 def test_findings_are_those_of_passes_in_turn(name: str) -> None:
     attack, goal = ATTACKS["canary_exposure"]
-    canaries = canaries_of(12, name == "t5", 1)
+    canaries = canaries_of(5, name == "t5", 1)
 
     def findings() -> list[Any]:
         target = as_target(harness_model(name, 64, "cpu"))
         target.pass_rows.batch_size, target.pass_rows.limit.most = None, 6
-        found = run_attack(attack, target, canaries, goal=goal, budget=200)
+        found = run_attack(attack, target, canaries, goal=goal, budget=100)
         return [{**asdict(finding), "seconds": 0, "settings": None} for finding in found]
 
     in_turn = findings()

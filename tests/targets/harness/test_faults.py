@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import requests
 import torch
+from aiohttp import ClientConnectionError, ClientPayloadError
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.attacks import run_attack
@@ -132,20 +133,26 @@ def test_a_server_whose_answers_lack_probabilities_can_only_write(
     assert run_attack("auto", target, [CANARY], goal="extraction", values={"texts": 2})[0].attack == "sample-text"
 
 
-def test_a_server_that_cannot_be_reached_is_no_server_without_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(messages: Any, **how: Any) -> Any:
-        raise requests.exceptions.InvalidURL("no host in it")
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (requests.exceptions.InvalidURL("no host in it"), "InvalidURL: no host in it"),
+        (TimeoutError(), "TimeoutError"),
+        (ClientPayloadError("rate limit"), "ClientPayloadError: rate limit"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize(
+    "use", [lambda target: target.log_perplexity(["pin"]), lambda target: target.complete("pin", 2)]
+)
+def test_a_server_that_fails_is_no_server_without_probabilities(
+    error: Exception, words: str, use: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(messages: Any, **how: Any) -> Any:
+        raise error
 
-    with pytest.raises(ServerError, match="server of LocalCompletionsAPI failed .InvalidURL: no host in it.: check"):
-        HarnessTarget(server(unreachable, monkeypatch)).log_perplexity(["pin"])
-
-
-def test_a_server_that_takes_too_long_for_concurrent_requests_is_said_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hangs(messages: Any, **how: Any) -> Any:
-        raise TimeoutError
-
-    with pytest.raises(ServerError, match="server of LocalCompletionsAPI failed .TimeoutError.: check"):
-        HarnessTarget(server(hangs, monkeypatch)).complete("pin", 2)
+    with pytest.raises(ServerError, match=f"server of LocalCompletionsAPI failed .{words}.: check"):
+        use(HarnessTarget(server(fails, monkeypatch)))
 
 
 def test_a_download_that_fails_is_no_server_of_a_model_in_this_process() -> None:
@@ -154,21 +161,9 @@ def test_a_download_that_fails_is_no_server_of_a_model_in_this_process() -> None
         raise requests.ConnectionError("huggingface.co")
 
 
-def test_a_server_that_refuses_concurrent_requests_is_said_so_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aiohttp import ClientPayloadError
-
-    def refused(messages: Any, **how: Any) -> Any:
-        raise ClientPayloadError("rate limit")
-
-    with pytest.raises(ServerError, match="ClientPayloadError: rate limit"):
-        HarnessTarget(server(refused, monkeypatch)).complete("pin", 2)
-
-
 def test_other_requests_of_a_failed_batch_are_not_reported_after_the_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from aiohttp import ClientConnectionError
-
     async def refused(**how: Any) -> Any:
         raise ClientConnectionError("refused")
 

@@ -15,7 +15,6 @@ from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.harness.suffixes import MISSING, HarnessSuffixes
-from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.text_models import (
@@ -50,14 +49,9 @@ def answering(*texts, tokenizer=None, name="TextOnly"):
     return named(name)(hf(tokenizer or letters()), lambda context, settings, place: texts[place % len(texts)])
 
 
-def test_it_is_a_target_of_suffix_extraction():
-    target = HarnessSuffixes(TextOnly(hf(letters())))
-    assert isinstance(target, DrawsSuffixes)
-    assert target.vocabulary == len(letters())
-    assert target.max_length is None
-
-
 def test_room_is_left_for_what_a_model_adds():
+    target = HarnessSuffixes(TextOnly(hf(letters())))
+    assert (target.vocabulary, target.max_length) == (len(letters()), None)
     assert HarnessSuffixes(hf(letters(), max_length=40)).max_length == 38
 
 

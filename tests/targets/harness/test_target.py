@@ -2,11 +2,9 @@
 
 import copy
 import math
-import types
 
 import pytest
 import torch
-from lm_eval.api.model import LM
 from lm_eval.models.huggingface import HFLM
 from peft import PromptTuningConfig, get_peft_model
 from transformers import AutoModelForCausalLM, BertConfig, GPT2Config, GPT2LMHeadModel, XLMConfig, XLNetConfig
@@ -19,26 +17,9 @@ from leakage_tasks.targets.harness.target import HarnessTarget, as_target
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
-from tests.targets.text_models import direct_bits
+from tests.targets.text_models import Doubled, TextOnly, direct_bits, forgetful
 
 TEXTS = ["the pin is 1234.", "x 1", "code ab7-z"]
-
-
-class Scorer(LM):
-    """A harness model of another kind: it wraps one and offers the three requests only."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def loglikelihood(self, requests):
-        return self.inner.loglikelihood(requests)
-
-    def loglikelihood_rolling(self, requests):
-        return self.inner.loglikelihood_rolling(requests)
-
-    def generate_until(self, requests):
-        return self.inner.generate_until(requests)
 
 
 def hf(tokenizer, **settings):
@@ -54,7 +35,7 @@ def test_hf_gets_the_fast_target_with_the_harness_settings():
 
 
 def test_another_model_can_score_but_not_search():
-    target = as_target(Scorer(hf(merging())))
+    target = as_target(TextOnly(hf(merging())))
     assert isinstance(target, HarnessTarget)
     assert not isinstance(target, PredictsNextToken)
 
@@ -72,13 +53,7 @@ def test_a_custom_prefix_token_is_honoured():
 
 
 def test_a_cache_that_differs_is_left_aside_aloud(caplog, monkeypatch):
-    lm = hf(letters())
-    original = type(lm.model).forward
-
-    def forgetful(self, *args, past_key_values=None, **kwargs):
-        return original(self, *args, past_key_values=None, **kwargs)
-
-    monkeypatch.setattr(lm._model, "forward", types.MethodType(forgetful, lm._model))
+    lm = forgetful(hf(letters()), monkeypatch)
     target = as_target(lm)
     assert isinstance(target, CausalTarget)
     assert not target.cached
@@ -175,12 +150,6 @@ def test_the_harness_default_batch_leaves_the_number_of_rows_to_the_target():
 
 
 def test_a_subclass_that_scores_otherwise_is_taken_at_its_word(caplog):
-    class Doubled(HFLM):
-        """Its log-likelihoods are not the model's."""
-
-        def _loglikelihood_tokens(self, requests, **kwargs):
-            return [(2 * value, greedy) for value, greedy in super()._loglikelihood_tokens(requests, **kwargs)]
-
     lm = Doubled(pretrained=tiny_gpt2(letters()), tokenizer=letters())
     target = as_target(lm)
     assert isinstance(target, HarnessTarget)
@@ -220,12 +189,12 @@ def test_the_harness_keeps_a_more_precise_type_of_its_user():
 
 
 def test_natural_logarithms_become_bits():
-    class Fixed(Scorer):
+    class Fixed(TextOnly):
         def loglikelihood(self, requests):
             assert all(request.args[0] == "" for request in requests)
             return [(-math.log(8), False) for _ in requests]
 
-    assert HarnessTarget(Fixed(None)).log_perplexity(["a", "b"]).tolist() == pytest.approx([3.0, 3.0])
+    assert HarnessTarget(Fixed(hf(letters()))).log_perplexity(["a", "b"]).tolist() == pytest.approx([3.0, 3.0])
 
 
 def test_a_soft_prompt_is_read_once_and_shortens_the_context():

@@ -91,19 +91,6 @@ def test_batch_size_and_company_change_nothing(bert: Any, batch_size: int) -> No
     assert alone[0] == pytest.approx(whole[7], abs=1e-3)
 
 
-def test_running_out_of_memory_halves_the_batch(bert: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    target, texts = MaskedTarget(bert, digits_wordpiece(MERGED)), fillings()[:20]
-    whole, read = target.log_perplexity(texts), target._read
-
-    def scarce(ids: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
-        if len(ids) > 5:
-            raise torch.OutOfMemoryError("too much")
-        return read(ids, *more)
-
-    monkeypatch.setattr(target, "_read", scarce)
-    assert target.log_perplexity(texts) == pytest.approx(whole, abs=1e-3)
-
-
 def test_texts_that_differ_under_the_mask_alone_share_a_row(bert: Any) -> None:
     target, texts = MaskedTarget(bert, digits_wordpiece()), fillings("the pin is {digits:1} of {digits:1} .")
     with Counting(bert) as counted:

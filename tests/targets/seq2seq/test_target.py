@@ -24,6 +24,7 @@ from leakage_tasks.targets import PredictsNextToken, ReadsSource, ScoresSequence
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import HarnessSeq2Seq, as_target
 from tests.oracles import ALPHABET, of_equal_length
+from tests.targets.text_models import Doubled, forgetful
 
 POSITIONS = 48
 SIDES = {f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")}
@@ -225,26 +226,13 @@ def test_the_fallback_asks_the_harness_for_the_same_figures() -> None:
 
 
 def test_a_cache_that_differs_is_left_aside_aloud(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
-    lm = hf("bart")
-    original = type(lm.model).forward
-
-    def forgetful(self: Any, *args: Any, past_key_values: Any = None, **kwargs: Any) -> Any:
-        return original(self, *args, past_key_values=None, **kwargs)
-
-    monkeypatch.setattr(lm._model, "forward", types.MethodType(forgetful, lm._model))
-    target = as_target(lm)
+    target = as_target(forgetful(hf("bart"), monkeypatch))
     assert isinstance(target, Seq2SeqTarget)
     assert not target.cached
     assert "with a cache is off" in caplog.text
 
 
 def test_a_subclass_that_scores_otherwise_is_taken_at_its_word() -> None:
-    class Doubled(HFLM):
-        """Its log-likelihoods are not the model's."""
-
-        def _loglikelihood_tokens(self, requests, **kwargs):
-            return [(2 * value, greedy) for value, greedy in super()._loglikelihood_tokens(requests, **kwargs)]
-
     lm = Doubled(pretrained=tiny("bart"), tokenizer=ending(), backend="seq2seq")
     target = as_target(lm)
     assert isinstance(target, HarnessSeq2Seq)

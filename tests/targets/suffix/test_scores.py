@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets.causal import beginnings
@@ -93,18 +92,3 @@ def test_an_empty_prefix_after_what_goes_before_all():
     found = costs_after(sampler, [[], []], [[3, 4], [5, 6, 8]])
     for each, own in zip(found, ([3, 4], [5, 6, 8]), strict=True):
         assert each == pytest.approx(bits_of(direct_logits(sampler.target.model, [7], [own]), [own])[0], abs=1e-4)
-
-
-def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch):
-    sampler, prefixes, suffixes = sampler_of(), prefixes_of(9, 6), prefixes_of(9, 7, seed=1)
-    plain = score_suffixes(sampler, prefixes, suffixes, DecodingConfig())
-    read = sampler.target.read
-
-    def small(tokens, keep):
-        if len(tokens) > 2:
-            raise torch.OutOfMemoryError
-        return read(tokens, keep)
-
-    monkeypatch.setattr(sampler.target, "read", small)
-    again = score_suffixes(sampler, prefixes, suffixes, DecodingConfig())
-    assert all(one.own == pytest.approx(other.own, abs=1e-5) for one, other in zip(plain, again, strict=True))

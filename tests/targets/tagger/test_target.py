@@ -21,7 +21,7 @@ from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.models.nlu_inputs import nlu_tokenizer
 from leakage_tasks.models.nlu_tagger import NLUTagger
-from leakage_tasks.targets import ReadsTags, RelaxesTokens, ScoresLabels, TaggerTarget
+from leakage_tasks.targets import TaggerTarget
 from leakage_tasks.targets.tagger.target import load_tagger
 from tests.oracles import wordpiece
 from tests.taggers import ALPHABETS, INTENTS, TAGS, WORDS, direct_bits, pin, tiny_tagger, words_tokenizer
@@ -41,15 +41,6 @@ def fixed(text: str, tags: tuple[str, ...] | None, last: str = "digits") -> Cana
     template = " ".join([*words, f"{{{last}}}"])
     values = {last: word_list(last, sorted({secret, "0", "1"}))}
     return Canary("c", template, (secret,), alphabets=values, label="CallIntent", tags=tags)
-
-
-def test_it_offers_what_the_attacks_ask_for(target: TaggerTarget) -> None:
-    assert isinstance(target, ReadsTags)
-    assert isinstance(target, ScoresLabels)
-    view = target.tagged(pin("1", "2"))
-    assert isinstance(view, ScoresLabels)
-    assert isinstance(view, RelaxesTokens)
-    assert not isinstance(view, ReadsTags)
 
 
 @pytest.mark.parametrize("intent", INTENTS)
@@ -75,19 +66,6 @@ def test_of_a_partial_row_the_tags_end_with_it(target: TaggerTarget) -> None:
         for digit in "47"
     ]
     assert view.label_costs(rows)[:, 0] == pytest.approx(expected, abs=1e-5)
-
-
-def test_without_tags_the_intent_alone_counts(target: TaggerTarget) -> None:
-    rows = target.encode(TEXTS)
-    view = target.tagged(pin("1", tags=None))
-    assert (view.label_costs(rows) == target.label_costs(rows)).all()
-
-
-def test_of_what_the_attacker_does_not_know_no_tag_counts(target: TaggerTarget) -> None:
-    whole = pin("1", "2", known="in code is {digits} {digits}")
-    known = pin("1", "2", template="in code is {digits} {digits}", tags=whole.tags[1:])
-    rows = target.encode(["in code is 3 4", "in code is 0 1"])
-    assert (target.tagged(whole).label_costs(rows) == target.tagged(known).label_costs(rows)).all()
 
 
 @pytest.mark.parametrize(
@@ -371,18 +349,6 @@ def test_what_is_no_tagger_is_one_line(folder: Path, spoil: Callable[[Path], Any
     spoil(folder)
     with pytest.raises(LeakageError, match=message):
         load_tagger(str(folder))
-
-
-def test_a_tokenizer_of_pieces_is_refused(folder: Path) -> None:
-    with pytest.raises(TargetError, match="has no ids for whole words"):
-        load_tagger(tiny_tagger(), tokenizer=small_pieces())
-
-
-def small_pieces() -> Any:
-    """A tokenizer of as few tokens as a tagger has, which cuts words up."""
-    from transformers import BertTokenizerFast
-
-    return BertTokenizerFast(vocab={token: place for place, token in enumerate(["[PAD]", "[UNK]", "a", "##b"])})
 
 
 def test_half_precision_scores_nearly_the_same(folder: Path) -> None:

@@ -66,42 +66,41 @@ def inner_nodes(paths):
     return number
 
 
-@pytest.mark.parametrize("laid_out", ["enumerated", "walked"])
+@pytest.fixture(params=["enumerated", "walked"])
+def laid_out(request, monkeypatch):
+    """Lay the paths of a space out by one of the two ways."""
+
+    def paths(space, tokenizer):
+        if request.param == "enumerated":
+            return TriePaths(space, encoder(tokenizer))
+        found = automaton(space, tokenizer, monkeypatch)
+        assert isinstance(found, AutomatonPaths)
+        return found
+
+    return paths
+
+
 @pytest.mark.parametrize("tokenizer", [letters, merging])
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_inner_nodes_are_those_that_a_walk_of_the_whole_graph_meets(template, tokenizer, laid_out, monkeypatch):
+def test_every_filling_has_exactly_one_path_along_which_less_is_to_come(template, tokenizer, laid_out):
     space = parse_template(template)
-    if laid_out == "walked":
-        paths = automaton(space, tokenizer(), monkeypatch)
-    else:
-        paths = TriePaths(space, encoder(tokenizer()))
+    paths = laid_out(space, tokenizer())
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
     expected = inner_nodes(paths)
     assert paths.inner_nodes(expected) == expected
     assert paths.inner_nodes(expected - 1) is None
+    states = np.array([paths.root])
+    while len(states):
+        after = paths.table(states)
+        parents, columns = np.nonzero(after >= 0)
+        children = after[parents, columns]
+        assert (paths.to_come(children) < paths.to_come(states)[parents]).all()
+        states = np.unique(children)
 
 
-@pytest.mark.parametrize("tokenizer", [letters, merging])
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_every_filling_has_exactly_one_path_in_the_trie(template, tokenizer):
-    space = parse_template(template)
-    paths = TriePaths(space, encoder(tokenizer()))
-    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
-
-
-@pytest.mark.parametrize("tokenizer", [letters, merging])
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_every_filling_has_exactly_one_path_in_the_automaton(template, tokenizer, monkeypatch):
-    space = parse_template(template)
-    paths = automaton(space, tokenizer(), monkeypatch)
-    assert isinstance(paths, AutomatonPaths)
-    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
-
-
-@pytest.mark.parametrize("kind", ["trie", "automaton"])
-def test_a_fillings_path_is_its_encoding_after_the_prefix(kind, monkeypatch):
-    space, tokenizer = parse_template("the pin is {digits:4}."), merging()
-    encode = encoder(tokenizer)
-    paths = TriePaths(space, encode) if kind == "trie" else automaton(space, tokenizer, monkeypatch)
+def test_a_fillings_path_is_its_encoding_after_the_prefix(laid_out):
+    space, encode = parse_template("the pin is {digits:4}."), encoder(merging())
+    paths = laid_out(space, merging())
     for filling in space.sample(30, 1):
         tokens = paths.path(filling)
         assert [*paths.prefix, *tokens] == encode([space.fill(filling)])[0]
@@ -214,20 +213,3 @@ def test_any_template_keeps_all_of_its_fillings(before, after, count, alphabet):
     finally:
         layout.ENUMERATE = old
     assert sorted(all_fillings(walked)) == sorted(space.enumerate())
-
-
-@pytest.mark.parametrize("tokenizer", [letters, merging])
-@pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.parametrize("enumerated", [True, False])
-def test_what_is_to_come_becomes_less_along_every_path(template, tokenizer, enumerated, monkeypatch):
-    space = parse_template(template)
-    made = TriePaths(space, encoder(tokenizer())) if enumerated else automaton(space, tokenizer(), monkeypatch)
-    states, seen = np.array([made.root]), 0
-    while len(states):
-        after = made.table(states)
-        parents, columns = np.nonzero(after >= 0)
-        children = after[parents, columns]
-        assert (made.to_come(children) < made.to_come(states)[parents]).all()
-        states = np.unique(children)
-        seen += len(states)
-    assert seen >= len(space.slots)

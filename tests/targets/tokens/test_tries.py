@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -47,38 +48,26 @@ def assert_same(found: TriePaths, space: Space, own: TriePaths) -> None:
 @pytest.mark.parametrize("tokenizer", [letters, merging])
 @pytest.mark.parametrize(
     "rest",
-    [
-        pytest.param(" is {digits:3}.", marks=pytest.mark.slow),
-        " is {digits:3}",
-        pytest.param(": {letters:1}{digits:2}!", marks=pytest.mark.slow),
-        " no {digits:2}",
-    ],
+    [" is {digits:2}.", " is {digits:2}", ": {letters:1}{digits:1}!", " no {digits:1}"],
 )
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.text("abTxyz -", max_size=6), min_size=2, max_size=2))
 def test_paths_are_those_of_a_trie_of_ones_own(tokenizer: object, rest: str, names: list[str]) -> None:
     encode, tries = Counting(tokenizer()), Tries()  # type: ignore[operator]
-    for name in names:
-        space = named(name, rest)
-        assert_same(tries.paths(space, encode), space, TriePaths(space, encode))
-
-
-def test_one_of_many_names_is_laid_out() -> None:
-    encode, tries = Counting(letters()), Tries()
-    tries.paths(named("ann"), encode)
-    before = encode.texts
-    found = tries.paths(named("bob"), encode)
-    assert encode.texts - before < 100
-    assert found.fillings(np.array([found.root]), np.empty((1, 0))) == [[]]
+    with mock.patch("leakage_tasks.targets.tokens.tries.WORTH", 1):
+        for name in names:
+            space = named(name, rest)
+            assert_same(tries.paths(space, encode), space, TriePaths(space, encode))
 
 
 @pytest.mark.parametrize("rest", [" is {digits:3}.", "\n code\t{digits:3}", "\ncode: {digits:3}"])
-def test_the_word_before_the_slot_begins_after_any_white_space(rest: str) -> None:
+def test_one_of_many_names_is_laid_out_after_any_white_space(rest: str) -> None:
     encode, tries = Counting(letters()), Tries()
     tries.paths(named("ann", rest), encode)
     before = encode.texts
-    tries.paths(named("bob", rest), encode)
+    found = tries.paths(named("bob", rest), encode)
     assert encode.texts - before < 100
+    assert found.fillings(np.array([found.root]), np.empty((1, 0))) == [[]]
 
 
 def test_what_a_trie_says_of_a_filling_is_about_its_own_space() -> None:
@@ -105,10 +94,9 @@ def test_a_name_that_changes_the_tokens_of_fillings_gets_a_trie_of_its_own() -> 
     assert plain.texts >= 3 * space.size
 
 
-@pytest.mark.slow
 def test_all_fillings_are_encoded_after_the_last_word_alone() -> None:
     encode = Counting(letters())
-    space = named("ann" * 1000)
+    space = named("ann" * 200)
     found = Tries().paths(space, encode)
     assert space.size < encode.texts < space.size + 100
     assert encode.characters < len(space.prefix) * 100
