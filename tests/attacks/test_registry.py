@@ -5,21 +5,13 @@ import pytest
 from leakage_tasks.attacks import ATTACKS, run_attack
 from leakage_tasks.attacks.registry import TASK_OPTIONS, AttackRequest, register
 from leakage_tasks.canaries import Canary
-from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.option import Option
 from leakage_tasks.core.registry import PluginError
-from leakage_tasks.targets import CausalTarget
 from leakage_tasks.tasks.options import CANARY_OPTIONS
 from tests.attacks.causal.test_sampled import Scores
-from tests.oracles import letters, tiny_gpt2
 
 CANARY = Canary("c-1", "pin {digits:2}", ("1", "2"))
-
-
-def test_auto_searches_where_it_can():
-    target = CausalTarget(tiny_gpt2(letters()), letters())
-    assert run_attack("auto", target, [CANARY], goal="extraction")[0].attack == "shortest-path"
-    assert run_attack("auto", target, [CANARY], goal="exposure")[0].attack == "exposure"
 
 
 def test_auto_never_picks_less_than_it_could():
@@ -31,11 +23,6 @@ def test_auto_never_picks_less_than_it_could():
     text = ("shortest-path", "sample-text", "brute-force", "greedy", "beam", "sample-tokens")
     assert [name for name in extracting if name in text] == list(text)
     assert [name for name in extracting if name not in text] == ["mix-and-match", "inversion", "label-search"]
-
-
-def test_an_unknown_attack_names_the_known_ones():
-    with pytest.raises(OptionError, match="attack='magic' is unknown: use auto, .*shortest-path"):
-        run_attack("magic", Scores(), [CANARY])
 
 
 def test_a_model_that_offers_nothing_is_refused():

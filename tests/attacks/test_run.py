@@ -163,16 +163,6 @@ def test_an_error_of_many_shows_no_natural_one(batched, error):
     assert "walrus" not in str(caught.value)
 
 
-def test_an_error_of_many_none_of_them_natural_is_left_as_it_is(batched):
-    def run(requests):
-        raise ValueError("a fault of ours")
-        yield
-
-    batched(run)
-    with pytest.raises(ValueError, match="^a fault of ours$"):
-        run_attack("at-once", Scores(), MANY)
-
-
 def test_each_finding_is_told_as_soon_as_it_is_complete():
     canaries = [Canary(name, "pin {digits:2}", tuple(name)) for name in ("12", "34", "56")]
     seen, target = [], CausalTarget(tiny_gpt2(letters()), letters())

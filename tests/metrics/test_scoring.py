@@ -32,13 +32,6 @@ def answered(findings, task_settings=None, column="none"):
     return [Answered(each.to_json(), column, task_settings or {}) for each in findings]
 
 
-def test_a_canary_tasks_rows_by_hand():
-    found = score(CANARY_EXPOSURE, answered([canary("a", 1), canary("b", 4), canary("c", 512, planted=False)]))["none"]
-    assert (found["exposure"], found["exposure_max"], found["control_exposure"]) == (9, 10, 1)
-    assert (found["rank"], found["n_planted"], found["n_controls"]) == (2.5, 2, 1)
-    assert found["log_perplexity"] is None
-
-
 def test_the_largest_exposure_has_the_ends_of_estimated_and_banded_ranks():
     exact, control = canary("a", 8), canary("c", 1, planted=False)
     estimate = canary("b", 16, rank_low=4.0, rank_high=32.0)

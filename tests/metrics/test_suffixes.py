@@ -436,13 +436,6 @@ def test_suffixes_that_no_draw_was_have_the_upper_end_that_the_draws_allow(pairs
     assert found["p_z_ci_high"] == pytest.approx(1 - 0.025 ** (1 / (pairs * draws)))
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 50))
-def test_probabilities_whose_mean_is_above_that_end_give_no_draw_in_less_than_one_of_forty_runs(chances, draws):
-    bound = 1 - 0.025 ** (1 / (len(chances) * draws))
-    no_draw = math.prod((1 - chance) ** draws for chance in chances)
-    assert statistics.fmean(chances) <= bound + 1e-12 or no_draw <= 0.025 + 1e-9
-
-
 def test_a_suffix_that_every_draw_was_has_the_lower_end_that_the_draws_allow():
     found = aggregates.SAMPLED_SHARE
     shares = [SampledShare(1.0, 20, 20)] * 3

@@ -173,6 +173,7 @@ def digest_of(model: Any) -> dict[str, list[float]]:
 def test_a_spoiled_file_is_one_line(bases: dict[str, Path], spoil: Any, tmp_path: Path) -> None:
     model = grafted(bases)
     attach(model, new_bridge(model, "prompt", 3, 0))
+    model.config.frankenstein = "bridged"
     save_bridged(model, tmp_path / "saved")
     spoil(tmp_path / "saved" / "bridge.safetensors")
     with pytest.raises(TargetError, match="its bridge.safetensors is missing, damaged or of another shape"):

@@ -23,10 +23,12 @@ def models() -> list[Any]:
 @pytest.mark.parametrize("number", [0, 1])
 def test_weights_in_bfloat16_read_what_float32_reads(number: int) -> None:
     model = models()[number].eval()
+    mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]])
     with torch.no_grad():
-        full = model(input_ids=IDS).logits
-        half = model.bfloat16()(input_ids=IDS).logits
-    assert (full - half.float()).abs().max() < 0.05
+        full = model(input_ids=IDS, attention_mask=mask).logits
+        half = model.bfloat16()(input_ids=IDS, attention_mask=mask)
+    assert half.logits.dtype == half.past_key_values[0].dtype == torch.bfloat16
+    assert (full - half.logits.float()).abs().max() < 0.05
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -65,17 +65,6 @@ def test_labels_give_the_mean_loss_of_the_next_tokens(model):
     assert len(model(ids, use_cache=False, return_dict=False)) == 1
 
 
-@torch.no_grad()
-def test_bfloat16_is_kept_throughout(model):
-    half = CharLSTMForCausalLM(model.config)
-    half.load_state_dict(model.state_dict())
-    half = half.to(torch.bfloat16).eval()
-    ids = torch.tensor([[2, 3, 4], [5, 6, 7]])
-    out = half(ids, attention_mask=torch.tensor([[0, 1, 1], [1, 1, 1]]))
-    assert out.logits.dtype == out.past_key_values[0].dtype == torch.bfloat16
-    torch.testing.assert_close(half(ids).logits.float(), model(ids).logits, atol=0.03, rtol=0)
-
-
 def test_the_default_size_is_the_papers():
     assert CharLSTMForCausalLM(CharLSTMConfig()).num_parameters() == 620_145
 

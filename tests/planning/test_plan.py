@@ -195,7 +195,8 @@ def test_searches_for_the_best_guesses_are_expected_to_cost_the_same(lm: Any, ma
 def test_canaries_are_compared_once_for_all_tasks_and_not_if_all_are_piloted(lm: Any, manifest: str) -> None:
     for pilot, times in ((5, 1), (12, 0)):
         out = io.StringIO()
-        make_plan(lm, [planned(manifest), planned(manifest, task="canary_extraction")], pilot, PilotWatch(60, out))
+        tasks = [planned(manifest, {"budget": 30}, task) for task in (TASK, "canary_extraction")]
+        make_plan(lm, tasks, pilot, PilotWatch(60, out))
         assert out.getvalue().count("comparing 24 secrets") == times
 
 

@@ -108,10 +108,13 @@ def test_more_draws_than_the_budget_are_refused():
         run_attack("skew-normal", Normal(), [SECRET], budget=2000)
 
 
-def test_too_few_different_costs_say_what_would_help():
-    flat = Table([np.ones((10**depth, 10)) for depth in range(4)])
-    with pytest.raises(OptionError, match="canary 'c': 1 different costs: a skew-normal is fitted to 50.*draws="):
-        attacked(flat)
+FLAT = Table([np.ones((10**depth, 10)) for depth in range(4)])
+
+
+@pytest.mark.parametrize(("table", "draws", "number"), [(FLAT, 300, 1), (Normal(), 10, 10)])
+def test_too_few_different_costs_say_what_would_help(table, draws, number):
+    with pytest.raises(OptionError, match=f"canary 'c': {number} different costs: .* is fitted to 50.*draws="):
+        attacked(table, draws=draws)
 
 
 def test_a_warning_counts_the_rejected_fits(monkeypatch, caplog):
@@ -120,16 +123,8 @@ def test_a_warning_counts_the_rejected_fits(monkeypatch, caplog):
     heaps.levels[3][:, :5] += 100
     findings = [attacked(heaps), attacked(Normal()), attacked(Normal(2.0))]
     assert [found.extra["rejected"] for found in findings] == [True, False, False]
+    warn_of_rejected(findings[1:])
+    assert caplog.text == ""
     warn_of_rejected(findings)
     assert "the skew-normal fits of 1 of 3 canaries are rejected" in caplog.text
     assert "do not trust their exposures" in caplog.text
-
-
-def test_no_rejected_fit_no_warning(caplog):
-    warn_of_rejected([attacked(Normal())])
-    assert caplog.text == ""
-
-
-def test_fewer_draws_than_a_fit_takes_are_refused():
-    with pytest.raises(OptionError, match="canary 'c': 10 different costs: .* fitted to 50 .*draws="):
-        attacked(Normal(), draws=10)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-import numpy as np
 import pytest
 from scipy import stats
 
@@ -66,24 +65,6 @@ def test_template_characters_are_forced_and_only_the_alphabet_is_drawn():
     tested = stats.chisquare([heads[digit] for digit in DIGITS], [5000 * chances[digit] for digit in DIGITS])
     assert tested.pvalue > 1e-3
     assert sum(counts.values()) == 5000
-
-
-@pytest.mark.slow
-def test_the_secret_is_found_as_often_as_its_probability_says():
-    """Within n draws with probability 1 − (1 − q)^n."""
-    chances, draws, trials = at_random(4, 1.0), 8, 300
-    secret = by_cost(chances, 2)[2]
-    q = 2 ** -cost(chances, secret)
-    one = target(chances)
-    found = [
-        run_attack("sample-tokens", one, [canary(secret)], seed=seed, values={"draws": draws})[0].extra["found_at"]
-        for seed in range(trials)
-    ]
-    assert stats.binomtest(sum(map(bool, found)), trials, 1 - (1 - q) ** draws).pvalue > 1e-3
-    firsts = [each for each in found if each]
-    share = np.array([q * (1 - q) ** (n - 1) for n in range(1, draws + 1)])
-    counts = [firsts.count(n) for n in range(1, draws + 1)]
-    assert stats.chisquare(counts, share / share.sum() * len(firsts)).pvalue > 1e-3
 
 
 def test_the_guesses_are_the_cheapest_of_those_drawn():

@@ -5,7 +5,6 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import memory
@@ -59,30 +58,6 @@ def test_every_draw_is_what_its_own_numbers_make_of_it(name):
                 running = warped(logits, scheme)[0].double().exp().cumsum(0)
                 row.append(int(torch.searchsorted(running, torch.tensor([uniform * float(running[-1])]), right=True)))
             assert row[5:] == found.tokens[found.of_draw[draw]].tolist()
-
-
-def test_draws_follow_the_distribution_of_the_scheme():
-    """Counts of two-token suffixes against their probabilities under `transformers`' warpers, by a chi-squared test."""
-    sampler, (prefix,), samples = sampler_of("gpt2"), prefixes_of(1, 6), 4000
-    scheme = DecodingConfig(top_p=0.8, temperature=0.4)
-    (found,) = draw_suffixes(sampler, [prefix], numbers(1, samples, 2), scheme)
-    with torch.no_grad():
-        first = warped(sampler.target.model(torch.tensor([prefix])).logits[:, -1], scheme)[0].exp()
-    expected = {}
-    for token in torch.nonzero(first)[:, 0].tolist():
-        with torch.no_grad():
-            second = warped(sampler.target.model(torch.tensor([[*prefix, token]])).logits[:, -1], scheme)[0].exp()
-        others = torch.nonzero(second)[:, 0].tolist()
-        expected |= {(token, other): float(first[token] * second[other]) for other in others}
-    counts = dict(zip(map(tuple, found.tokens.tolist()), np.bincount(found.of_draw).tolist(), strict=True))
-    assert set(counts) <= set(expected)
-    likely = [pair for pair, share in expected.items() if share * samples >= 8]
-    seen = [*(counts.get(pair, 0) for pair in likely), samples - sum(counts.get(pair, 0) for pair in likely)]
-    shares = [*(expected[pair] for pair in likely), 1 - sum(expected[pair] for pair in likely)]
-    if shares[-1] * samples < 1:
-        seen, shares = seen[:-1], np.array(shares[:-1]) / sum(shares[:-1])
-    assert len(likely) > 10
-    assert stats.chisquare(seen, np.array(shares) * sum(seen)).pvalue > 1e-4
 
 
 def test_without_a_cache_the_draws_are_the_same():

@@ -31,14 +31,6 @@ def test_costs_are_those_of_a_direct_pass(name, scheme):
         assert found.drawn[finite] == pytest.approx(expected[finite], abs=1e-4)
 
 
-def test_the_probability_of_a_drawn_suffix_is_that_it_was_drawn_with():
-    sampler, prefixes = sampler_of(), prefixes_of(4, 6)
-    drawn = draw_suffixes(sampler, prefixes, np.random.default_rng(0).random((4, 5, 9)), DecodingConfig())
-    suffixes = [each.tokens[0].tolist() for each in drawn]
-    for found, each in zip(score_suffixes(sampler, prefixes, suffixes, DecodingConfig()), drawn, strict=True):
-        assert found.drawn == pytest.approx(each.drawn[0], abs=1e-4)
-
-
 def test_greedy_decoding_draws_its_own_suffix_for_certain_and_no_other():
     sampler, (prefix,) = sampler_of(), prefixes_of(1, 6)
     own = draw_suffixes(sampler, [prefix], np.zeros((1, 1, 5)), DecodingConfig(temperature=0.01))[0].tokens[0].tolist()

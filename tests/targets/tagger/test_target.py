@@ -108,12 +108,6 @@ def test_the_batch_size_changes_nothing(target: TaggerTarget, batch_size: int) -
     assert other == pytest.approx(plain, abs=1e-5)
 
 
-def test_rows_of_one_length_and_of_several_are_scored_alike(target: TaggerTarget) -> None:
-    rows = target.encode(["my pin 1 2", "my pin 7 7"])
-    alone = target.label_costs(np.array(rows))
-    assert target.label_costs([*rows, *target.encode(["call my red pin please"])])[:2] == pytest.approx(alone, abs=1e-5)
-
-
 # -- words outside the vocabulary -----------------------------------------------------------------------------
 
 

@@ -110,11 +110,6 @@ def test_texts_without_words_or_dates_are_scored() -> None:
     assert set(found["words"]) == {0.5}
 
 
-def test_one_cluster_per_class_is_refused() -> None:
-    with pytest.raises(ValueError, match="two clusters each"):
-        blind_scores(["a", "b", "c"], [True, True, False], [0, 0, 1])
-
-
 def test_the_bag_of_words_is_a_logistic_regression_on_tf_idf() -> None:
     """Oracle: tf-idf by its formula, over words of two texts or more, and scikit-learn's regression on the rest."""
     texts, members = made_sets(20, years=LATER_YEARS), np.array([True] * 20 + [False] * 20)
