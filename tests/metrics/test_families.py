@@ -13,6 +13,7 @@ from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.metrics.tiers import copies_of
+from tests.metrics.test_tiers import rows
 
 BITS = 8.0
 
@@ -39,11 +40,6 @@ def run(**families: tuple[Sequence[float], Sequence[float]]) -> list[Finding]:
 
 
 RUN = run(typical=([1.0, 2.0, 3.0, 8.0], [0.5, 1.0]), new_token=([8.0, 8.0, 7.0, 8.0, 8.0], [1.5, 0.0, 3.0]))
-
-
-def rows(metrics: Any, found: Sequence[Finding]) -> dict[str, float | None]:
-    listed = metrics(copies_of((each.planted, each.kind, each.tier, each.family) for each in found))
-    return {row.name: row.aggregate([row.value(each) for each in found]) for row in listed if row.applies(found[0])}
 
 
 def test_each_family_has_the_mean_exposure_of_its_own_canaries_and_controls() -> None:

@@ -12,6 +12,7 @@ from leakage_tasks.metrics.near import near_rows
 from leakage_tasks.stats.clusters import clustered_mean
 from leakage_tasks.stats.intervals import clopper_pearson
 from tests.drawn import reading
+from tests.metrics.test_metrics import table
 
 DRAWS = (1, 10, 1000)
 ROWS = near_rows(DRAWS)
@@ -25,10 +26,6 @@ READINGS = [
 ]
 
 
-def table(readings: list[Any]) -> dict[str, Any]:
-    return {row.name: row.aggregate([row.value(one) for one in readings]) for row in ROWS}
-
-
 def probabilities(end: int) -> list[float]:
     return [0.0 if bits[end] is None else 2 ** -bits[end] for bits in BOUNDS]
 
@@ -40,7 +37,7 @@ def ends() -> list[float]:
 
 
 def test_means_of_bounds_and_an_interval_around_both() -> None:
-    found = table(READINGS)
+    found = table(ROWS, READINGS)
     low, high = probabilities(0), probabilities(1)
     assert found["p_near"] == pytest.approx(statistics.fmean(low))
     assert found["p_near_high"] == pytest.approx(statistics.fmean(high))
@@ -50,7 +47,7 @@ def test_means_of_bounds_and_an_interval_around_both() -> None:
 
 @pytest.mark.parametrize("draws", DRAWS)
 def test_discoverable_by_the_lower_bound_and_its_interval_by_both(draws: int) -> None:
-    found, name = table(READINGS), f"discoverable_near_{draws}"
+    found, name = table(ROWS, READINGS), f"discoverable_near_{draws}"
     low, high = ([1 - (1 - p) ** draws >= 0.5 for p in values] for values in (probabilities(0), ends()))
     assert found[name] == statistics.fmean(low)
     assert found[f"{name}_ci_low"] == pytest.approx(clopper_pearson(sum(low), 5)[0])
@@ -58,13 +55,13 @@ def test_discoverable_by_the_lower_bound_and_its_interval_by_both(draws: int) ->
 
 
 def test_suffixes_with_a_draw_near_them_are_counted() -> None:
-    found = table(READINGS)
+    found = table(ROWS, READINGS)
     assert found["drawn_near"] == 1 / 5
     assert (found["drawn_near_ci_low"], found["drawn_near_ci_high"]) == pytest.approx(clopper_pearson(1, 5))
 
 
 def test_equal_pairs_have_an_interval_of_some_width() -> None:
-    found = table(READINGS[4:] * 20)
+    found = table(ROWS, READINGS[4:] * 20)
     assert found["p_near"] == found["p_near_high"] == found["p_near_ci_low"] == 0
     assert found["p_near_ci_high"] == pytest.approx(clopper_pearson(0, 20)[1])
 

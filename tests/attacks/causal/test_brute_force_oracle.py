@@ -69,33 +69,38 @@ def costs_of_four(model):
     return every_cost(model, 4)
 
 
-def found(model, slots, place, budget, seed=0):
+@pytest.fixture(scope="module")
+def target(model):
+    return CausalTarget(model, letters())
+
+
+def found(target, slots, place, budget, seed=0):
     canary = Canary("c", f"{PREFIX}{{digits:{slots}}}", tuple(f"{place:0{slots}d}"))
-    return run_attack("exposure", CausalTarget(model, letters()), [canary], budget=budget, seed=seed)[0]
+    return run_attack("exposure", target, [canary], budget=budget, seed=seed)[0]
 
 
 @pytest.mark.parametrize("rank", [1, 2, 40, 1000, 5000, 9999])
-def test_ranks_among_ten_thousand(model, costs_of_four, rank):
+def test_ranks_among_ten_thousand(target, costs_of_four, rank):
     costs = costs_of_four
     place = int(np.argsort(costs)[rank - 1])
-    finding = found(model, 4, place, 20_000)
+    finding = found(target, 4, place, 20_000)
     assert (finding.rank, finding.method) == (int((costs <= costs[place] + 1e-4).sum()), "exact")
     assert finding.log_perplexity == pytest.approx(costs[place], abs=1e-3)
 
 
 @pytest.mark.slow
-def test_ranks_among_a_million(model):
+def test_ranks_among_a_million(model, target):
     costs = every_cost(model, 6)
     order = np.argsort(costs)
     for rank in (1, 7, 300, 20_000):
         place = int(order[rank - 1])
-        finding = found(model, 6, place, 10**6)
+        finding = found(target, 6, place, 10**6)
         low, high = ((costs <= costs[place] + off).sum() for off in (-2e-4, 2e-4))
         assert finding.method == "exact"
         assert low <= finding.rank <= high
     for rank in (2_000, 50_000, 600_000):
         place = int(order[rank - 1])
-        estimates = [found(model, 6, place, 6000, seed) for seed in range(25)]
+        estimates = [found(target, 6, place, 6000, seed) for seed in range(25)]
         assert {finding.method for finding in estimates} == {"estimated"}
         inside = sum(finding.rank_low <= rank <= finding.rank_high for finding in estimates)
         assert stats.binomtest(inside, 25, 0.95, alternative="less").pvalue > 0.001

@@ -75,9 +75,9 @@ def test_beyond_the_budget_the_interval_holds_the_rank() -> None:
     one = canary("letters")
     tuned, base = differences("letters", one)
     true = rank_of(tuned - base, one.space.index(one.secret))
-    held, settings = 0, {"signal": "calibrated"}
+    held, settings, model = 0, {"signal": "calibrated"}, target("letters")
     for seed in range(20):
-        (found,) = run_attack("exposure", target("letters"), [one], budget=900, seed=seed, values=settings)
+        (found,) = run_attack("exposure", model, [one], budget=900, seed=seed, values=settings)
         assert found.method in ("estimated", "lower_bound")
         held += found.rank_low <= true <= found.rank_high
     assert held >= 18

@@ -240,10 +240,9 @@ def test_a_pilot_of_one_draw_asks_for_more():
 def test_a_budget_for_hardly_any_draws_goes_to_uniform_fillings():
     canary = make("the pin is {digits:3}.", "707")
     rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)
-    held = []
+    held, target, settings = [], target_of(letters()), {"method": "estimated"}
     for seed in range(40):
-        settings = {"method": "estimated"}
-        found = run_attack("exposure", target_of(letters()), [canary], budget=60, seed=seed, values=settings)[0]
+        found = run_attack("exposure", target, [canary], budget=60, seed=seed, values=settings)[0]
         assert found.method == "sampled"
         held.append(found.rank_low <= rank <= found.rank_high)
     assert stats.binomtest(sum(held), 40, 0.95, alternative="less").pvalue > 0.01

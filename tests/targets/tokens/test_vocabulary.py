@@ -55,9 +55,9 @@ def test_no_text_holds_a_token_that_was_left_out(kind, monkeypatch):
     assert not met & left_out
 
 
-def merges_of(vocabulary, merges, **options):
+def merges_of(vocabulary, merges, *decoder, **options):
     backend = Tokenizer(models.BPE({name: place for place, name in enumerate(vocabulary)}, merges, **options))
-    backend.decoder = decoders.Fuse()
+    backend.decoder = decoders.Sequence([*decoder, decoders.Fuse()])
     return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="<s>")
 
 
@@ -78,6 +78,13 @@ def test_tokens_that_no_merge_leads_to_are_left_out(merges, options, left_out, m
     made = merges_of(["<s>", "1", "2", "3", "12", "23", "123"], merges, **options)
     found = unproduced(made, every_piece(made, monkeypatch))
     assert {made.convert_ids_to_tokens(each) for each in found} == left_out
+
+
+def test_the_byte_of_a_character_that_only_the_decoder_makes_of_a_token_is_kept(monkeypatch):
+    decoder = decoders.Replace("a", "b"), decoders.ByteFallback()
+    made = merges_of(["<s>", "a", "<0x62>"], [], *decoder, byte_fallback=True)
+    assert made("b", add_special_tokens=False)["input_ids"] == [token(made, "<0x62>")]
+    assert not unproduced(made, every_piece(made, monkeypatch))
 
 
 def test_an_added_token_is_kept_though_no_merge_leads_to_it(monkeypatch):
