@@ -50,7 +50,7 @@ def test_no_rows_have_no_costs(target):
     "config",
     [
         RobertaConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, pad_token_id=0),
-        GPT2Config(n_embd=32, n_layer=2, n_head=2, pad_token_id=0),
+        GPT2Config(n_embd=32, n_layer=2, n_head=2),
         # They read padding, so texts beside longer ones are read alone.
         ConvBertConfig(
             hidden_size=32, embedding_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
