@@ -93,7 +93,7 @@ def texts_in(turn: Mapping[str, Any]) -> Turns:
 
 
 def turns_by(value: Any, role: Role) -> list[int]:
-    """Return the indices of the turns of ``role`` with a text to extend; a turn that only calls tools has no text."""
+    """Return the indices of the turns of ``role`` with a text to extend, without turns that call tools."""
     return [index for index, turn in enumerate(value or ()) if role_in(turn) == role and _takes_text(turn)]
 
 
@@ -169,6 +169,8 @@ def _is_text_part(part: Any) -> bool:
 
 
 def _takes_text(turn: Mapping[str, Any]) -> bool:
+    if turn.get("tool_calls") or turn.get("function_call"):
+        return False  # some chat templates, such as that of Llama 3.1, drop the text of such a turn
     keys = keys_of(turn)
     content = None if keys is None else turn.get(keys[1])
     return isinstance(content, str) or (isinstance(content, list) and text_part(content) is not None)

@@ -84,6 +84,12 @@ def test_turns_that_take_a_text() -> None:
     assert turns_by(value, "assistant") == [0, 3, 5]
 
 
+@pytest.mark.parametrize("call", [{"tool_calls": CALL["tool_calls"]}, {"function_call": {"name": "look_up"}}])
+def test_a_turn_that_calls_tools_takes_no_text(call: dict[str, Any]) -> None:
+    turns = [{"role": "assistant", "content": "", **call}, {"role": "assistant", "content": "a", "tool_calls": None}]
+    assert turns_by(turns, "assistant") == [1]
+
+
 @pytest.mark.parametrize(
     ("neighbour", "written"),
     [
