@@ -15,7 +15,7 @@ from leakage_tasks.canaries.sidecar import VALIDATION_TAKES, Before, Part, Sidec
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.nouns import counted
-from leakage_tasks.data import Columns, Format, Layout, check_output, format_of, overlap
+from leakage_tasks.data import Columns, Format, Layout, check_output, file_kind, format_of, overlap
 from leakage_tasks.data.chat import Turn
 from leakage_tasks.data.shards import Shards, check_no_other_files, earlier_run_note
 from leakage_tasks.data.tagged import TaggedFormat
@@ -121,7 +121,7 @@ def check_places(jobs: Sequence[PlantJob]) -> None:
 
 def _check_folder(job: PlantJob) -> None:
     """Raise PlantingError for an output that cannot hold the shards of a folder, and for shards that are planted."""
-    if job.output.is_file() or job.output.suffix:
+    if job.output.is_file() or file_kind(job.output) is not None:
         raise PlantingError(
             f"{job.output}: must be a folder, because the input has several shards: give the name of a folder"
         )

@@ -151,7 +151,8 @@ def _check_options_of_shards(
     }
     for name, value in unsupported.items():
         if value is not None:
-            raise OptionError(f"--{name} is not for shards: use it when making the canaries, or plant into one file")
+            earlier = "give it to leakage canaries, or " if name == "label" else ""
+            raise OptionError(f"--{name} is not for shards: {earlier}plant into one file")
 
 
 def _check_splits(source: Path, split: str) -> None:

@@ -201,11 +201,13 @@ def dask_cluster(
     """
     try:
         from distributed import Client, KilledWorker
+        from distributed.comm.addressing import resolve_address
     except ImportError as error:
         raise OptionError(
             f"--dask needs dask ({error}): install it with: pip install 'lm-eval-leakage[dask]'"
         ) from None
     try:
+        resolve_address(address)  # a client of a malformed address prints a traceback when Python ends
         client = Client(address, timeout=GRACE, set_as_default=False)
     except (OSError, ValueError) as error:
         raise OptionError(f"--dask is {address!r}: no cluster responds there ({first_line(error)}): {_START}") from None

@@ -15,7 +15,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.partial_results import load_part, parts_folder, removed_if_empty, save_part
 from leakage_tasks.core.stable_inputs import changed, unchanged
 from leakage_tasks.core.workers import map_tasks
-from leakage_tasks.data import Columns, format_of, overlap
+from leakage_tasks.data import Columns, file_kind, format_of, overlap
 from leakage_tasks.data.shards import Shards, check_no_other_files, clear, earlier_run_note, new_folders, state_of
 from leakage_tasks.defences.near_texts import NearIndex
 from leakage_tasks.defences.ranking import (
@@ -236,7 +236,7 @@ def _hash(text: str) -> str:
 def _check(shards: Shards, output: Path) -> None:
     """Raise OptionError if the output is not a folder, holds other files, or overlaps the data."""
     check_place(output)
-    if output.is_file() or output.suffix:
+    if output.is_file() or file_kind(output) is not None:
         raise OptionError(
             f"{output}: must be a folder, because the input has several shards: give the name of a folder"
         )

@@ -361,8 +361,27 @@ def test_bad_shards_are_one_line(tmp_path: Path, manifest: Path, leakage: Leakag
         assert (code, told in err, err.count("\n")) == (2, True, 1)
     with pytest.raises(OptionError, match="--jobs is 0"):
         plant(manifest, source, tmp_path / "out", jobs=0)
-    with pytest.raises(OptionError, match="--label is not for shards"):
-        plant(manifest, source, tmp_path / "out", label="rarest")
+
+
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ({"label": "rarest"}, "--label is not for shards: give it to leakage canaries, or plant into one file"),
+        ({"near_copies": 1}, "--near-copies is not for shards: plant into one file"),
+    ],
+)
+def test_an_option_for_one_file_has_a_remedy_that_exists(
+    tmp_path: Path, manifest: Path, option: dict[str, Any], remedy: str
+) -> None:
+    with pytest.raises(OptionError, match=f"^{remedy}$"):
+        plant(manifest, make(tmp_path / "in", "txt"), tmp_path / "out", **option)
+
+
+def test_the_name_of_a_folder_of_shards_may_have_a_dot(tmp_path: Path, manifest: Path) -> None:
+    plant(manifest, make(tmp_path / "in", "txt"), tmp_path / "planted-1.0")
+    assert len(contents(tmp_path / "planted-1.0")) == len(SIZES)
+    with pytest.raises(PlantingError, match="planted.jsonl: must be a folder"):
+        plant(manifest, tmp_path / "in", tmp_path / "planted.jsonl")
 
 
 def test_a_shard_that_vanishes_is_one_line(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:

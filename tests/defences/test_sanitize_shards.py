@@ -125,9 +125,9 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, ran: Ran) -> None:
     shards_in(tmp_path / "in")
-    out, _ = ran("sanitize", tmp_path / "in", "-o", tmp_path / "out", "--drop", 1, "--epochs", 1)
+    out, _ = ran("sanitize", tmp_path / "in", "-o", tmp_path / "out-1.0", "--drop", 1, "--epochs", 1)
     assert "without 1 of 11 samples" in out
-    assert len(list((tmp_path / "out").iterdir())) == 3
+    assert len(list((tmp_path / "out-1.0").iterdir())) == 3
 
 
 def test_the_command_writes_no_report_on_shards(tmp_path: Path, leakage: Leakage) -> None:

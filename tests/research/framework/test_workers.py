@@ -185,6 +185,13 @@ def test_no_cluster_is_one_line(
     assert last.endswith("start one with 'dask scheduler' and 'dask worker ADDRESS --nthreads 1'")
 
 
+def test_a_malformed_address_starts_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "Client", None)
+    with pytest.raises(OptionError, match="--dask is 'nowhere': no cluster responds there .missing port number"):
+        workers.map_tasks(abs, [1], dask="nowhere")
+
+
 def test_a_cluster_without_workers_is_one_line(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
     monkeypatch.setattr(workers, "GRACE", 0.5)
