@@ -40,7 +40,8 @@ def with_near_copies(canaries: Sequence[Canary], changed: int, words: Sequence[s
         raise OptionError("--near-copies: the manifest has near copies already: plant it without the option")
     if len(words) < FEWEST_WORDS:
         raise OptionError(
-            f"--near-copies: the data have {len(words)} words that occur twice, {FEWEST_WORDS} are needed"
+            f"--near-copies: the data have {len(words)} words that occur twice, {FEWEST_WORDS} are needed: "
+            "plant into more data, or without the option"
         )
     result: list[Canary] = []
     for canary in canaries:

@@ -58,7 +58,7 @@ def check_decoding(lm: Any, scheme: DecodingConfig) -> None:
     if scheme.decoding == "beam":
         raise OptionError(
             f"decoding=beam needs next-token probabilities, but {name} reads and writes text: use decoding=sample or "
-            "greedy, or --model hf"
+            "greedy, or a causal model of --model hf"
         )
     for kind in class_names(lm):
         if scheme.decoding == "sample" and kind in CANNOT_SAMPLE:
