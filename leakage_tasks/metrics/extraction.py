@@ -123,7 +123,7 @@ def overlooked(finding: Finding) -> float:
 
 def _among(k: int) -> list[Metric]:
     words = f"share of canaries with the secret among the {k} best guesses"
-    spec = MetricSpec(f"success_at_{k}", words, chance=f"{k}/|R|", direction="lower")
+    spec = MetricSpec(f"success_at_{k}", words, chance=f"min(1, {k}/|R|)", direction="lower")
     shown = k == SHOWN
     if shown:
         spec = dataclasses.replace(spec, title=f"Success@{k}", headline=True)

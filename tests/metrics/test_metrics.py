@@ -297,3 +297,8 @@ def test_the_probabilities_of_natural_controls_fit_their_exposure(size, number):
     above = [each["control_p"] for each in tables if each["control_exposure"] > 1.1 * chance]
     assert above
     assert max(above) < 0.6
+
+
+def test_the_chance_of_a_success_among_many_guesses_is_at_most_1() -> None:
+    (success,) = (metric for metric in extraction.METRICS if metric.name == "success_at_100")
+    assert success.chance == "min(1, 100/|R|)"

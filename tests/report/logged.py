@@ -59,7 +59,9 @@ def log(
     undeclared = ("suffix_extraction", "memorization", "untargeted_extraction", "membership", "contamination_test")
     declared = {task: UNSAID for task in tasks if task in undeclared}
     values = {task: {"n": 1.0} for task in tasks}
-    path = write(folder, results(values, model=model or folder.name, declared=declared), stamp)
+    content = results(values, model=model or folder.name, declared=declared)
+    content["n-samples"] = {task: {"original": len(each), "effective": len(each)} for task, each in tasks.items()}
+    path = write(folder, content, stamp)
     for task, findings in tasks.items():
         lines = [
             {

@@ -12,6 +12,7 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.inputs import check_file
 from leakage_tasks.core.jsonl import LineError, read_json_lines
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.core.records import WrongField, finite, kind_of
 from leakage_tasks.core.stable_inputs import unchanged
@@ -143,7 +144,7 @@ def read_answers(
 
     Raises:
         NoAnswers: If the samples are missing or not answered.
-        ResultsError: If a line holds another answer; names file and line.
+        ResultsError: If a line holds another answer (names file and line), or if lines are missing.
     """
     result = run.scored_as(task)
     if result is None:
@@ -151,14 +152,20 @@ def read_answers(
     if result.logged is None:
         lacking = "no samples next to its results: run lm_eval again with --log_samples and --output_path"
         raise NoAnswers(f"{result.file}: {task}", lacking)
+    documents = 0
     for number, row in read_objects(result.logged):
         try:
             answer = row["resps"][0][0]
             if row.get("filter", HEADLINE) != HEADLINE:
                 continue
+            documents += 1
             if (reason := reason_of(answer)) is not None:
                 raise NoAnswers(f"{result.logged}: {task}", f"not answered: {reason}")
             finding = read(answer)
         except (ValueError, LookupError, TypeError, AttributeError):
             raise wrong_line(result.logged, number, "resps", f"no finding of {task}", remedy) from None
         yield finding, row
+    if result.samples is not None and documents < result.samples:
+        raise ResultsError(
+            f"{result.logged}: {counted(documents, 'document')}, but the results are of {result.samples:,}: {AGAIN}"
+        )

@@ -52,6 +52,14 @@ def test_a_damaged_line_is_named(tmp_path: Path):
         read_texts(read_one_run(path))
 
 
+def test_lost_samples_are_an_error(tmp_path: Path):
+    path = log(tmp_path, {TEXTS: [text("empty", 0, 0), text("empty", 1, 0)]})
+    (samples,) = tmp_path.glob("samples_*")
+    samples.write_text(samples.read_text().splitlines(keepends=True)[0])
+    with pytest.raises(ResultsError, match=r"1 document, but the results are of 2: give the file as lm_eval wrote it"):
+        read_texts(read_one_run(path))
+
+
 def test_missing_samples_are_an_error(tmp_path: Path):
     path = log(tmp_path / "a", {TEXTS: [text("empty", 0, 0)]})
     path.with_name(f"samples_{TEXTS}_{STAMP}.jsonl").unlink()
