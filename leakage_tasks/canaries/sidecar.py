@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -197,10 +197,16 @@ def read_sidecar(path: Path) -> Sidecar | None:
         ) from None
 
 
-def records_of(manifest: Path, manifest_sha256: str) -> list[tuple[str, Sidecar]]:
-    """Return the valid records of this manifest in its folder, with their file names."""
+def records_of(manifest: Path, manifest_sha256: str, planted: Path | None = None) -> list[tuple[str, Sidecar]]:
+    """Return the valid records of this manifest, with their file names: the record of the ``planted`` data if there is
+    one, or else those in the manifest's folder."""
+    of_data = [] if planted is None else _valid_records([sidecar_path(planted)], manifest_sha256)
+    return of_data or _valid_records(sorted(manifest.parent.glob("*.leakage.json")), manifest_sha256)
+
+
+def _valid_records(paths: Iterable[Path], manifest_sha256: str) -> list[tuple[str, Sidecar]]:
     records = []
-    for path in sorted(manifest.parent.glob("*.leakage.json")):
+    for path in paths:
         try:
             record = read_sidecar(path)
         except PlantingError:
@@ -210,31 +216,39 @@ def records_of(manifest: Path, manifest_sha256: str) -> list[tuple[str, Sidecar]
     return records
 
 
-def planted_role(manifest: Path, manifest_sha256: str, *, remedy: str = "choose with --metadata role=…") -> Role | None:
-    """Return the chat role of the canaries according to the planting records next to the manifest.
+def planted_role(
+    manifest: Path,
+    manifest_sha256: str,
+    planted: Path | None = None,
+    *,
+    remedy: str = "choose with --metadata role=…",
+) -> Role | None:
+    """Return the chat role of the canaries according to their planting records (:func:`records_of`).
 
     Return None if no record has a role. Raises OptionError, whose message ends with ``remedy``, if the canaries were
     planted in turns of several roles.
     """
-    roles = {record.role: name for name, record in records_of(manifest, manifest_sha256) if record.role is not None}
+    records = records_of(manifest, manifest_sha256, planted)
+    roles = {record.role: name for name, record in records if record.role is not None}
     if len(roles) > 1:
         owners = " and ".join(f"the {role}'s ({name})" for role, name in sorted(roles.items()))
         raise OptionError(f"{manifest}: planted as turns of several roles, {owners}: {remedy}")
     return next(iter(roles), None)
 
 
-def planted_prompt(manifest: Path, manifest_sha256: str, *, in_chats: bool) -> str | None:
-    """Return the prompt before the canaries according to the records next to the manifest; None if no record has one.
+def planted_prompt(manifest: Path, manifest_sha256: str, planted: Path | None = None, *, in_chats: bool) -> str | None:
+    """Return the prompt before the canaries according to their planting records; None if no record has one.
 
     Args:
         manifest: The path of the manifest.
         manifest_sha256: The hash of its canaries.
+        planted: The planted data, if named; their record takes precedence over those next to the manifest.
         in_chats: True for the user's turn before canaries in chats, False for the text before other canaries.
 
     Raises:
         OptionError: If they were planted after several prompts.
     """
-    records = [item for item in records_of(manifest, manifest_sha256) if item[1].prompt is not None]
+    records = [item for item in records_of(manifest, manifest_sha256, planted) if item[1].prompt is not None]
     prompts = {record.prompt: name for name, record in records if (record.role is not None) == in_chats}
     if len(prompts) > 1:
         files = " and ".join(sorted(prompts.values()))

@@ -122,15 +122,24 @@ class CanaryTask(LocalTask):
 
     def chat_of(self, given: Mapping[str, Any]) -> Chat:
         """Return the chat: a canary is in the turn of the role it was planted in."""
-        manifest, system = self.options.canaries, given.get("system_instruction")
-        prompt = None if manifest is None else planted_prompt(Path(manifest), manifest_hash(self._read), in_chats=True)
+        planting = self._planting_of_manifest()
+        prompt = None if planting is None else planted_prompt(*planting, in_chats=True)
+        system = given.get("system_instruction")
         return Chat(self._role(), system, self.options.prefill, prompt or USER_TURN, template_name())
+
+    def _planting_of_manifest(self) -> tuple[Path, str, Path | None] | None:
+        """Return the manifest, its hash and the planted data, which determine the planting record; None without a
+        manifest."""
+        manifest, planted = self.options.canaries, self.options.planted
+        if manifest is None:
+            return None
+        return Path(manifest), manifest_hash(self._read), None if planted is None else Path(planted)
 
     def _role(self) -> Role:
         """Return the role whose turns hold the canaries. Raises OptionError if they were planted in turns of several
         roles."""
-        manifest, role = self.options.canaries, self.options.role
-        recorded = None if manifest is None or role else planted_role(Path(manifest), manifest_hash(self._read))
+        role, planting = self.options.role, self._planting_of_manifest()
+        recorded = None if planting is None or role else planted_role(*planting)
         return role or recorded or "assistant"
 
     def doc_to_text(self, doc: Mapping[str, Any]) -> str:

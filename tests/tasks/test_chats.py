@@ -143,6 +143,19 @@ def test_the_turn_is_the_one_planted_in(tmp_path: Any) -> None:
     logged("chatml", canaries, tmp_path, BOTH[:1], metadata={"role": "assistant"})
 
 
+def test_the_turn_and_the_prompt_are_those_of_the_named_data_in_another_folder(tmp_path: Any) -> None:
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 2, seed=1)
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    (tmp_path / "t.jsonl").write_text('{"messages": [{"role": "user", "content": "hi"}]}\n')
+    (tmp_path / "data").mkdir()
+    plant(tmp_path / "c.jsonl", tmp_path / "t.jsonl", tmp_path / "data/p.jsonl", role="tool", prompt="Go on.")
+    plant(tmp_path / "c.jsonl", tmp_path / "t.jsonl", tmp_path / "q.jsonl", role="user")
+    named = {"planted": str(tmp_path / "data/p.jsonl")}
+    _, results = logged("chatml", canaries, tmp_path, BOTH[:1], metadata=named)
+    protocol = results["configs"]["canary_exposure"]["leakage"]["protocol"]
+    assert (protocol["chat"], protocol["prompt"]) == ("tool", "Go on.")
+
+
 def test_plain_text_for_canaries_of_a_chat_is_warned_of(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
     notices.warn_once.cache_clear()
     canaries = make_canaries("The pin of {unique} is {digits:2}.", 2, seed=1)
