@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.stats.intervals import LEVEL, clopper_pearson, parts
+from leakage_tasks.stats.intervals import LEVEL, parts
 
 FEWEST_STUDENTIZED = 10
 """Minimum number of clusters for a bootstrap-t interval. Resamples of fewer clusters have too few different errors."""
@@ -59,17 +59,16 @@ def effective_number(values: Sequence[float], clusters: Sequence[int]) -> float:
     """Return the number of independent values whose mean would vary as the mean of the clustered values does.
 
     It is corrected for the degrees of freedom, and at most the number of values. If all values are equal, it is the
-    number of clusters.
+    :func:`kish_number` of the clusters.
     """
     sums, sizes = totals(values, clusters)
     number, groups = float(sizes.sum()), len(sizes)
-    mean = float(sums.sum()) / number
-    squares = float(((np.asarray(values, dtype=np.float64) - mean) ** 2).sum())
+    squares = float(((np.asarray(values, dtype=np.float64) - sums.sum() / number) ** 2).sum())
     if groups == 1 or not squares:
-        return float(groups)
+        return kish_number(sizes)
     if groups == number:
         return number
-    variance = float(((sums - mean * sizes) ** 2).sum()) * groups / (groups - 1) / number**2
+    variance = float(_with_error(sums, sizes)[1]) ** 2
     independent = squares / number / (number - 1)
     if variance <= independent:
         return number
@@ -95,8 +94,8 @@ def clustered_mean(
     It is :func:`studentized_mean`, or Student's t if that has no interval. Values between two limits vary most if each
     equals a limit, so the interval stays within Clopper and Pearson's for this case.
 
-    If all values are equal, their spread is unknown. Then, by Clopper and Pearson, a share of up to 1 − 0.025^(1/n) of
-    further clusters may differ from n clusters, within the limits, which may be infinite.
+    If the means of all clusters are equal, their spread is unknown. Then, by Clopper and Pearson, a share of up to
+    1 − 0.025^(1/n) of further clusters may differ from n clusters, within the limits, which may be infinite.
 
     Args:
         values: The values, at least one.
@@ -109,13 +108,13 @@ def clustered_mean(
     """
     sums, sizes = totals(values, clusters)
     span = most - least
-    if len(set(values)) == 1:
-        other = clopper_pearson(0, len(sizes))[1]
-        return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
-    mean, error = (float(one) for one in _with_error(sums, sizes))
+    mean = float(sums.sum() / sizes.sum())
+    if np.ptp(sums / sizes) <= 1e-9 * max(1.0, abs(mean)):
+        other = _proportion(0.0, kish_number(sizes))[1]
+        return mean - other * (mean - least), mean + other * (most - mean)
     low, high = studentized_mean(values, clusters)
     if low is None or high is None:
-        reach = _student(kish_number(sizes)) * error
+        reach = _student(kish_number(sizes)) * float(_with_error(sums, sizes)[1])
         low, high = mean - reach, mean + reach
     if math.isfinite(span):
         shares = _proportion((mean - least) / span, kish_number(sizes))
@@ -160,8 +159,12 @@ def _resampled(sums: FloatArray, sizes: FloatArray, resamples: int) -> Iterator[
 
 
 def _with_error(sums: FloatArray, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the mean of the values and its standard error between clusters, which are the last axis."""
-    groups, number = sizes.shape[-1], sizes.sum(axis=-1)
-    mean = sums.sum(axis=-1) / number
-    squares = ((sums - mean[..., None] * sizes) ** 2).sum(axis=-1)
-    return mean, np.sqrt(squares * groups / (groups - 1)) / number
+    """Return the mean of the values and its standard error between clusters, which are the last axis.
+
+    It is the jackknife's (Efron and Tibshirani, section 11.2): a cluster that has most of the values determines the
+    mean, so only the mean without it shows how much it differs from others.
+    """
+    groups, number = sizes.shape[-1], sizes.sum(axis=-1, keepdims=True)
+    mean = sums.sum(axis=-1, keepdims=True) / number
+    without = (sums - mean * sizes) / (number - sizes)
+    return mean[..., 0], np.sqrt((without**2).sum(axis=-1) * (groups - 1) / groups)

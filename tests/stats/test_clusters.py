@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -34,11 +35,11 @@ def test_repeating_every_value_adds_no_information(hits: list[float], times: int
 
 
 def test_the_effective_number_follows_the_published_formula() -> None:
-    """Korn and Graubard's n*, written with the design effect, and Kish's number of clusters of equal sizes."""
+    """Korn and Graubard's n*, with a jackknife's variance, and Kish's number of clusters of equal sizes."""
     values, clusters = [1, 1, 0, 0, 0, 1, 0, 0, 1, 1.0], [0, 0, 0, 1, 1, 1, 2, 2, 3, 3]
     share, number, groups = np.mean(values), len(values), 4
-    residuals = [sum(v - share for v, c in zip(values, clusters, strict=True) if c == g) for g in range(groups)]
-    variance = groups / (groups - 1) * sum(r * r for r in residuals) / number**2
+    without = [np.mean([v for v, c in zip(values, clusters, strict=True) if c != g]) for g in range(groups)]
+    variance = (groups - 1) / groups * sum((one - share) ** 2 for one in without)
     effect = variance / (share * (1 - share) / (number - 1))
     student = stats.t.ppf(0.975, number - 1) / stats.t.ppf(0.975, 10**2 / (3**2 + 3**2 + 2**2 + 2**2) - 1)
     effective = number / effect * student**2
@@ -109,15 +110,35 @@ def test_the_studentized_bootstrap_is_as_a_loop_over_resamples_computes_it() -> 
     error *= stats.t.ppf(0.975, sizes.sum() ** 2 / (sizes**2).sum() - 1) / stats.t.ppf(0.975, 11)
     low, high = np.quantile(students, [0.975, 0.025])
     expected = values.mean() - low * error, values.mean() - high * error
-    assert studentized_mean(values.tolist(), documents.tolist()) == pytest.approx(expected, abs=0.25 * error)
+    found = studentized_mean(values.tolist(), documents.tolist(), 20_000)
+    assert found == pytest.approx(expected, abs=0.25 * error)
 
 
 def mean_and_error(parts: list[np.ndarray]) -> tuple[float, float]:
-    """Mean over the values of documents, and its linearised standard error."""
-    number = sum(map(len, parts))
-    mean = sum(part.sum() for part in parts) / number
-    residuals = [(part - mean).sum() for part in parts]
-    return mean, math.sqrt(12 / 11 * sum(one**2 for one in residuals)) / number
+    """Mean over the values of documents, and the jackknife's standard error."""
+    mean = np.concatenate(parts).mean()
+    without = [np.concatenate(parts[:one] + parts[one + 1 :]).mean() for one in range(len(parts))]
+    return mean, math.sqrt(11 / 12 * sum((one - mean) ** 2 for one in without))
+
+
+@pytest.mark.parametrize("interval", [clustered_mean, clustered_share])
+def test_intervals_cover_the_truth_if_one_document_has_most_values(
+    interval: Callable[..., tuple[float, float]],
+) -> None:
+    stream, covered = np.random.default_rng(0), 0
+    documents = np.repeat(range(3), [50, 1, 1])
+    for _ in range(300):
+        chances = stream.beta(2, 3, 3)[documents]
+        values = chances if interval is clustered_mean else (stream.random(52) < chances).astype(float)
+        low, high = interval(values.tolist(), documents.tolist())
+        covered += low <= 0.4 <= high
+    assert covered >= 0.92 * 300
+
+
+def test_documents_of_one_mean_have_an_interval_although_their_values_differ() -> None:
+    low, high = clustered_mean([0, 0.25, 0.25, 0], [0, 0, 1, 1], 0, 1)
+    other = 1 - 0.025 ** (1 / 2)
+    assert (low, high) == pytest.approx((0.125 * (1 - other), 0.125 + 0.875 * other))
 
 
 def test_the_interval_of_a_mean_of_some_memorized_documents_covers_the_truth() -> None:
