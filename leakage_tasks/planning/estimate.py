@@ -52,7 +52,7 @@ class KindPlan:
 
     @property
     def known(self) -> bool:
-        """True if the pilot finished an attack; else the likely value of an estimate is only the most."""
+        """True if the pilot finished an attack; else the likely value of an estimate is its largest."""
         return self.piloted > self.unfinished
 
     def estimate(self, quantity: str) -> CostEstimate:

@@ -109,18 +109,18 @@ class LearnedDraws:
     tree: int
 
     def lookahead(self) -> Lookahead:
-        """Return what was known before and what the draws have taught; it is settled when it is first joined."""
+        """Return a lookahead that has learned from earlier draws and from these; its predictions are computed at its
+        first use."""
         return self.learned.of_tree(self.tree)
 
 
 def learned_draws(explorer: SearchTree, request: GroupRequest) -> LearnedDraws:
     """Make an even number of draws, and learn from them.
 
-    Steered draws are predicted by what is known before. Else each half is predicted by this and by the other half.
+    Steered draws are predicted from earlier draws. Else each half is predicted from these and the other half.
     Given the other half, each estimate is unbiased; estimates of different halves depend on each other in second order
     only (Chernozhukov et al. 2018).
     """
-    assert request.known is not None
     form = len(request.bounds), request.is_steered, request.known.bins
     return in_forest(_learned_draws, explorer, request, request.draws, form)
 
@@ -128,7 +128,7 @@ def learned_draws(explorer: SearchTree, request: GroupRequest) -> LearnedDraws:
 def _learned_draws(forest: Forest, requests: Sequence[GroupRequest]) -> list[LearnedDraws]:
     draws, shares, steering = GroupDraws(requests), None, None
     if requests[0].is_steered:
-        steering = Lookahead.joined(forest, _known(requests))
+        steering = Lookahead.joined(forest, [request.known for request in requests])
         shares = GroupShares(forest, draws, [steering], np.zeros(draws.ends[-1], dtype=np.int64))
     learners = [_Learner(forest, requests[first : first + TOGETHER]) for first in range(0, len(requests), TOGETHER)]
 
@@ -149,12 +149,8 @@ def _learned_draws(forest: Forest, requests: Sequence[GroupRequest]) -> list[Lea
     return made
 
 
-def _known(requests: Sequence[GroupRequest]) -> list[Lookahead]:
-    return [request.known for request in requests if request.known is not None]
-
-
 class _Learner:
-    """What the draws of some trees of a forest teach: all of them, and each half if they are not steered."""
+    """Learns from the draws of some trees of a forest: from all and, if they are not steered, from each half."""
 
     def __init__(self, forest: Forest, requests: Sequence[GroupRequest]) -> None:
         self._forest, self._draws = forest, GroupDraws(requests)
@@ -162,7 +158,7 @@ class _Learner:
         self._ends = self._draws.ends // self._size
         self._in_first = np.concatenate([np.arange(request.number) < request.number // 2 for request in requests])
         self._reached = np.zeros(self._ends[-1], dtype=bool)
-        self.learned = Lookahead.copied(forest, _known(requests))
+        self.learned = Lookahead.copied(forest, [request.known for request in requests])
         self._halves = [] if requests[0].is_steered else [self.learned.copy() for _ in range(2)]
         self._visits: list[GroupVisit] = []
 

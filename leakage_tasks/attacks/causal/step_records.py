@@ -18,8 +18,8 @@ from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 END = -1
 """The kind of a child that completes a filling."""
-FULL = 4
-"""Divisor of the number of cells: with more recorded steps than this share, equal cells are joined."""
+MOST_SEPARATE = 1 / 4
+"""Number of recorded steps, as a share of the cells, from which on steps in equal cells are joined to save memory."""
 
 
 class ObservedSteps(NamedTuple):
@@ -123,7 +123,7 @@ class StepRecords:
         """Append steps in order of their trees; equal cells are joined once there are many."""
         several = self._seen.setdefault(kinds, [])
         several.append(steps)
-        if sum(len(part.cells) for part in several) > self._trees * self._cells(kinds[1]) // FULL:
+        if sum(len(part.cells) for part in several) > self._trees * self._cells(kinds[1]) * MOST_SEPARATE:
             table = self._table(*kinds)
             several[:] = [] if table is None else [table.steps()]
 

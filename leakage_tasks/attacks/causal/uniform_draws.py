@@ -89,16 +89,16 @@ class GroupVisit:
 class GroupRequest:
     """A request for ``number`` groups of uniform random fillings in one tree, up to the largest of ``bounds`` in bits.
 
-    ``secret`` is the token path of the secret, which estimates do not count. ``known`` is what earlier draws have
-    taught. If ``is_steered``, draws prefer children that it cannot predict well; else all fillings are equally likely.
+    ``secret`` is the token path of the secret, which estimates do not count. ``known`` has learned from earlier
+    draws. If ``is_steered``, draws prefer children that it cannot predict well; else all fillings are equally likely.
     """
 
     groups: Groups
     number: int
     seed: str
-    bounds: tuple[float, ...] = (np.inf,)
-    secret: tuple[int, ...] = ()
-    known: Lookahead | None = None
+    bounds: tuple[float, ...]
+    secret: tuple[int, ...]
+    known: Lookahead
     is_steered: bool = False
 
     @property
@@ -211,7 +211,7 @@ def read_groups(
 
 @dataclass(frozen=True)
 class _Reach(ArrayRecord):
-    """How draws reach nodes: ``ratio`` is the probability by steered draws divided by that by others, and ``survival``
+    """Probabilities that draws reach nodes: ``ratio`` is that of steered draws divided by that of others, ``survival``
     the probability that a draw does not end early before."""
 
     ratio: FloatArray

@@ -1,9 +1,9 @@
 """The rank of a secret from uniform random fillings, if these suffice: the usual case of a control.
 
-The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until it is precise, without those that are too few
-for the precision in any case. No number depends on a draw, so each evaluation has a valid interval, and together their
-error rate is 5 %. Draws that were evaluated stay in the estimate. Each draw is predicted by others, so no draws are
-spent on a prediction alone.
+The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until it is precise, without the first if so few
+draws hardly suffice. No number depends on a draw, so each evaluation has a valid interval, and together their error
+rate is 5 %. Draws that were evaluated stay in the estimate. Each draw is predicted by others, so no draws are spent on
+a prediction alone.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class UniformRank:
     def __init__(self, secret: RankedSecret, seed: str, budget: int, precision: float) -> None:
         self._secret, self._explorer, self._seed = secret, secret.explorer, f"{seed}:uniform"
         self._budget, self._precision = budget, precision
-        self._looks = tuple(number for number in LOOKS if _narrowest(number) <= precision) or LOOKS
+        self._looks = LOOKS if _narrowest(LOOKS[0]) <= precision else LOOKS[1:]
         counts = path_counts(self._explorer.paths, self._explorer.space)
         self._groups = None if counts is None else Groups.of(self._explorer, counts)
         self._lookahead = secret.lookahead()
@@ -241,7 +241,7 @@ class UniformRank:
 
     @property
     def lookahead(self) -> Lookahead:
-        """What the draws so far have taught."""
+        """Predictions learned from the draws so far."""
         if self._made is not None:
             self._lookahead, self._made = self._made.lookahead(), None
         return self._lookahead

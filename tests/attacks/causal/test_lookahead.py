@@ -87,6 +87,20 @@ def test_last_digits_of_costs_change_no_estimate():
     assert noisy.exposure == pytest.approx(plain.exposure, abs=1e-3)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_ranks_by_dynamic_programming_are_those_of_brute_force(model):
+    """The made-up models' own oracle: every filling of four digits, by cost."""
+    target = MadeUp(model, 4)
+    costs = target.log_perplexity([f"{n:04d}" for n in range(10_000)])
+    ranks, stream = Ranks(target), np.random.default_rng(0)
+    for log2_rank in (0, 3, 7, 11, 13):
+        canary, rank = ranks.near(log2_rank, "c", stream)
+        own = costs[int("".join(canary.secret))]
+        assert rank == (costs <= own + 1e-9).sum()
+    canary, rank = ranks.random("c", stream)
+    assert rank == (costs <= costs[int("".join(canary.secret))] + 1e-9).sum()
+
+
 def test_a_mixture_gives_each_proposal_its_own_chances():
     target = MadeUp("Markov", 4)
     canary, _ = Ranks(target).near(6, "c", np.random.default_rng(0))

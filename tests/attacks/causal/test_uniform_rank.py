@@ -70,10 +70,13 @@ def test_steered_draws_do_not_depend_on_first_draws_of_other_canaries():
 
 
 def test_the_draws_of_a_group_share_a_beginning_and_one_reads_the_rest():
-    explorer = searched("the pin is {digits:2}. it", "70").explorer
+    secret = searched("the pin is {digits:2}. it", "70")
+    explorer, known = secret.explorer, secret.lookahead()
     groups = Groups.of(explorer, path_counts(explorer.paths, explorer.space))
     before = explorer.calls
-    read_groups(Forest([explorer]), GroupDraws([GroupRequest(groups, 1, "0")]), lambda visit: None)
+    read_groups(
+        Forest([explorer]), GroupDraws([GroupRequest(groups, 1, "0", (np.inf,), (), known)]), lambda visit: None
+    )
     rest = len(". it")
     assert explorer.calls - before == 1 + GROUP + (rest - 1)
 

@@ -15,9 +15,13 @@ from leakage_tasks.canaries import Canary, parse_template
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.tokens import token_paths as layout
 from leakage_tasks.targets.tokens import vocabulary
+from leakage_tasks.targets.tokens.automaton import AutomatonPaths
+from leakage_tasks.targets.tokens.token_paths import lay_out
+from leakage_tasks.targets.tokens.tries import Tries
 from leakage_tasks.targets.tokens.vocabulary import token_pieces, unproduced
 from tests.attacks.visits import visits_of
 from tests.oracles import costs_of_rows
+from tests.targets.tokens.test_token_paths import all_fillings, encoder
 
 TEMPLATE = "the pin is {digits:4}."
 
@@ -101,6 +105,15 @@ def test_a_special_token_is_a_piece_where_the_tokenizer_finds_it_in_a_text(split
     pieces = token_pieces(made, len(made))
     found = made("a</s>", add_special_tokens=False)["input_ids"][-1] == made.eos_token_id
     assert (pieces.get(made.eos_token_id) == "</s>") == found == (not split)
+
+
+@pytest.mark.parametrize("kind", ["byte fallback", "Gemma"])
+def test_every_filling_has_exactly_one_path(kind, monkeypatch):
+    monkeypatch.setattr(layout, "ENUMERATE", 0)
+    made, space = tokenizer(kind), parse_template("Pin~\n{digits:2}\n{letters:1}")
+    paths = lay_out(space, encoder(made), lambda: token_pieces(made, len(made)), Tries())
+    assert isinstance(paths, AutomatonPaths)
+    assert sorted(all_fillings(paths)) == sorted(space.enumerate())
 
 
 @pytest.fixture
