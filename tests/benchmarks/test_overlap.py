@@ -42,6 +42,7 @@ def test_the_time_of_the_model_itself_does_not_count(monkeypatch: pytest.MonkeyP
 def test_both_ways_read_the_same_rows_and_overlapping_waits_less() -> None:
     options = argparse.Namespace(budget=200, rows=64, launch=1.0, full=2000.0)
     in_turn, overlapped = (run("canary_exposure", 12, overlaps, options) for overlaps in (False, True))
-    assert (in_turn.rows, in_turn.passes) == (overlapped.rows, overlapped.passes)
+    assert in_turn.rows == overlapped.rows
+    assert overlapped.passes == pytest.approx(in_turn.passes, abs=2)  # Other requests wait when a pass is filled.
     assert 0 < overlapped.waited < in_turn.waited
     assert HEAD.splitlines()[0].count("|") == HEAD.splitlines()[1].count("|")
