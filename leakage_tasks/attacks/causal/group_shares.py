@@ -73,11 +73,11 @@ class GroupShares:
             inside = ending & cheap
             if inside.any():
                 seen += np.bincount(trees[inside], minlength=len(seen))
-            expected = visit.expected if number == 0 else None
-            predicted = [
-                known.expected(children, limit, trees) if expected is None else expected for known in self._predictions
-            ]
-            likely = np.where(cheap, np.minimum(np.stack(predicted) / visit.fillings, 1.0), 0.0)
+            if number == 0 and visit.expected is not None:
+                expected = [visit.expected]
+            else:
+                expected = [known.expected(children, limit, trees) for known in self._predictions]
+            likely = np.where(cheap, np.minimum(np.stack(expected) / visit.fillings, 1.0), 0.0)
             values = np.where(onward, likely, inside)
             means = np.array([np.bincount(children.parents, row, nodes) for row in visit.chance * values])
             shares[visit.who] += before * (visit.weight * means)[by[visit.who], visit.at]
@@ -117,9 +117,9 @@ class LearnedDraws:
 def learned_draws(explorer: SearchTree, request: GroupRequest) -> LearnedDraws:
     """Make an even number of draws, and learn from them.
 
-    Steered draws are predicted from earlier draws. Else each half is predicted from these and the other half.
-    Given the other half, each estimate is unbiased; estimates of different halves depend on each other in second order
-    only (Chernozhukov et al. 2018).
+    Steered draws are predicted from earlier draws. Of other draws, each half is predicted from earlier draws and the
+    other half. Given the other half, each estimate is unbiased; estimates of different halves depend on each other in
+    second order only (Chernozhukov et al. 2018).
     """
     form = len(request.bounds), request.is_steered, request.known.bins
     return in_forest(_learned_draws, explorer, request, request.draws, form)
@@ -176,7 +176,7 @@ class _Learner:
         self._reached[groups[last[visit.at]]] = True
 
     def shares(self) -> GroupShares:
-        """Return the estimates, each half predicted by the other; visits are not kept any longer."""
+        """Return the estimates, each half predicted from the other, and drop the visits."""
         for half in self._halves:
             half.settle()
         predicted_by = np.repeat(self._in_first.astype(np.int64), self._size)

@@ -235,7 +235,7 @@ class _Steering:
         self, reach: _Reach, nodes: Nodes, children: Children, chance: FloatArray, below: FloatArray
     ) -> tuple[FloatArray, FloatArray | None, _Reach]:
         """Return the probabilities of the children in steered draws ``[m]``, their expected numbers of fillings up to
-        the first bound ``[m]``, and how draws reach them; the numbers are None if nothing is known."""
+        the first bound ``[m]`` (None if nothing is known), and the probabilities that draws reach them."""
         above = reach[children.parents]
         if self._known is None:
             return chance, None, above

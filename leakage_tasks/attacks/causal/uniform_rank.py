@@ -1,9 +1,9 @@
 """The rank of a secret from uniform random fillings, if these suffice: the usual case of a control.
 
-The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until it is precise, without the first if so few
-draws hardly suffice. No number depends on a draw, so each evaluation has a valid interval, and together their error
-rate is 5 %. Draws that were evaluated stay in the estimate. Each draw is predicted by others, so no draws are spent on
-a prediction alone.
+The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until it is precise. The first number is left out
+for a precision that so few draws seldom reach. No number depends on a draw, so each evaluation has a valid interval,
+and together their error rate is 5 %. Draws that were evaluated stay in the estimate. Each draw is predicted from
+others, so no draws are spent on a prediction alone.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class UniformRank:
         return self._shares(learned_draws(self._explorer, request))
 
     def _shares(self, made: LearnedDraws) -> Shares:
-        """Return the estimates of draws, and keep what these have taught."""
+        """Return the estimates of draws, and keep the lookahead that has learned from them."""
         self._made = made
         first, *ends = (
             Shares(row, met, binary=False) for row, met in zip(made.values, made.seen.tolist(), strict=True)
