@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -55,5 +56,7 @@ def test_a_log_file_gets_one_line(tmp_path, monkeypatch, capsys, is_terminal, ba
 def test_a_log_file_gets_a_line_for_each_later_measurement(tmp_path, capsys):
     trainer = watched(tmp_path, watch={"baseline": 0})
     steps = [int(look["step"]) for look in looks(trainer)]
-    lines = [line for line in capsys.readouterr().err.splitlines() if "measuring" in line]
-    assert lines == [f"ExposureCallback: measuring 3 canaries at step {step}" for step in steps]
+    # Bars that other code of the process has open may write before a line.
+    assert re.findall(r"ExposureCallback: measuring .*", capsys.readouterr().err) == [
+        f"ExposureCallback: measuring 3 canaries at step {step}" for step in steps
+    ]
