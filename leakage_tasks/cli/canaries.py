@@ -10,6 +10,7 @@ import typer
 
 from leakage_tasks.cli.help import LAST_PANEL, PREPARE, in_panel
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.shared_options import output_option
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries.canary import Canary
@@ -30,9 +31,7 @@ DATA = "Reading --data and --from-text"
     renamed={"--doubled": "--conjoin", "--only": "--targets"},
 )
 def canaries_command(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Manifest to write, one canary per line (JSON Lines).")
-    ],
+    output: Annotated[Path, output_option("Manifest to write, one canary per line (JSON Lines).")],
     template: Annotated[
         str | None,
         typer.Option(
@@ -226,9 +225,7 @@ def canaries_command(
     from leakage_tasks.canaries.cli_options import requested
     from leakage_tasks.canaries.generation_modes import CanaryOptions
     from leakage_tasks.canaries.manifest import write_manifest
-    from leakage_tasks.core.atomic import check_place
 
-    check_place(output)
     if from_text is not None:
         natural.check_output(from_text, output)
     with warnings.catch_warnings(record=True) as caught:

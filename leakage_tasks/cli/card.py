@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.shared_options import Delta, check_delta
+from leakage_tasks.cli.shared_options import Delta
 from leakage_tasks.core.errors import OptionError, one_line
 
 
@@ -33,7 +33,6 @@ def card_command(
     from leakage_tasks.report.load.results import files_read
     from leakage_tasks.report.load.samples import audit_of
 
-    check_delta(delta)
     if name is not None and not name.strip():
         raise OptionError("--name is empty: give the model's name, such as --name my-model, or leave the option out")
     with unchanged(*files_read([result]), card):

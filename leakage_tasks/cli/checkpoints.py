@@ -9,7 +9,15 @@ import typer
 
 from leakage_tasks.cli.help import AUDIT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.shared_options import DEVICE, BatchSize, Device, Model, read_values
+from leakage_tasks.cli.shared_options import DEVICE, BatchSize, Device, Model, read_values, writable
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.report.plots.style import KINDS
+
+
+def _check_plot(plot: Path | None) -> Path | None:
+    if plot is not None and plot.suffix.lower() not in KINDS:
+        raise OptionError(f"--plot {plot}: use a name that ends in {' or '.join(KINDS)}")
+    return writable(plot)
 
 
 @register_command(
@@ -49,7 +57,10 @@ def checkpoints_command(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Plot to write, .png or .svg (default: checkpoints.png in the folder for the results)."),
+        typer.Option(
+            callback=_check_plot,
+            help="Plot to write, .png or .svg (default: checkpoints.png in the folder for the results).",
+        ),
     ] = None,
 ) -> None:
     """Audit every checkpoint of a training run.
@@ -58,16 +69,10 @@ def checkpoints_command(
     Exit code 1 if a checkpoint could not be audited.
     """
     from leakage_tasks.api.checkpoints import CheckpointSettings, audit_checkpoints, check_any
-    from leakage_tasks.core.atomic import check_place
-    from leakage_tasks.core.errors import OptionError
     from leakage_tasks.report.board.steps import read_steps, steps_text
     from leakage_tasks.report.plots.steps import draw_steps
-    from leakage_tasks.report.plots.style import KINDS, save
+    from leakage_tasks.report.plots.style import save
 
-    if plot is not None and plot.suffix.lower() not in KINDS:
-        raise OptionError(f"--plot {plot}: use a name that ends in {' or '.join(KINDS)}")
-    if plot is not None:
-        check_place(plot)
     values = read_values(model_args, "--model_args")
     for name in {"pretrained", "peft"} & values.keys():
         raise OptionError(f"--model_args {name}=…: each checkpoint is the model: leave it out, or use --base")

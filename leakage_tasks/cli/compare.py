@@ -10,7 +10,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.shared_options import check_outputs
+from leakage_tasks.cli.shared_options import check_reports, output_option
 from leakage_tasks.core.errors import OptionError
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def compare_command(
     ],
     output: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--output", "-o", help="Also write a page (.html), .json, or a plot of slopes (.png, .svg); repeatable."
-        ),
+        output_option("Also write a page (.html), .json, or a plot of slopes (.png, .svg); repeatable.", check_reports),
     ] = None,
 ) -> None:
     """Show the changes from the first run to each later run.
@@ -47,7 +45,6 @@ def compare_command(
         raise OptionError(
             "RESULTS has fewer than two runs: give the earlier run first, such as results/before results/after"
         )
-    check_outputs(output)
     with unchanged(*files_read(results)):
         first, *others = name_runs([read_one_run(path) for path in results])
         comparisons = [compare(first, other) for other in others]

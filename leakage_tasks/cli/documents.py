@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.shared_options import check_outputs
+from leakage_tasks.cli.shared_options import check_reports, output_option
 from leakage_tasks.stats.passages import BLOCK, DRIFT, GAP, PASSAGE
 
 
@@ -20,9 +20,7 @@ def documents_command(
     ],
     output: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--output", "-o", help="Also write a page (.html), .json, or a heat map (.png, .svg); repeatable."
-        ),
+        output_option("Also write a page (.html), .json, or a heat map (.png, .svg); repeatable.", check_reports),
     ] = None,
     gap: Annotated[
         int, typer.Option(min=0, help="Near-verbatim passages: largest gap between two equal runs, in tokens.")
@@ -49,7 +47,6 @@ def documents_command(
     from leakage_tasks.report.plots.style import KINDS, save
     from leakage_tasks.stats.passages import Limits
 
-    check_outputs(output)
     limits = Limits(gap, drift, block, passage)
     run = read_documents(results, limits)
     typer.echo(as_text(run, limits))

@@ -66,7 +66,6 @@ def plan_command(
 
     The table also has forward passes and tokens, for each task, attack and kind of canary.
     """
-    from leakage_tasks.core.atomic import check_place
     from leakage_tasks.planning.pilot import check_number
     from leakage_tasks.planning.plan import make_plan, planned_tasks
     from leakage_tasks.planning.report import row_text, table, write_report
@@ -76,8 +75,6 @@ def plan_command(
     check_number(pilot)
     watch = PilotWatch(pilot_seconds, sys.stderr, row_text)
     options = read_values(metadata, "--metadata")
-    if output is not None:
-        check_place(output)
     names = [name.strip() for name in tasks.split(",") if name.strip()]
     chat = {"apply_chat_template": apply_chat_template, "system_instruction": system_instruction}
     # A large model takes minutes to load, so wrong options and manifests are reported first.

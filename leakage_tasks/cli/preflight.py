@@ -38,11 +38,8 @@ def preflight_command(
     For each canary the table has the copies planted, found whole, cut by truncation or packing, and in the loss. Exit
     code 1 if an audit would mean little: a canary is absent from the training data, or its secret is not in the loss.
     """
-    from leakage_tasks.core.atomic import check_place
     from leakage_tasks.training.preflight import preflight
 
-    if output is not None:
-        check_place(output)
     report = preflight(partial(_load_trainer, trainer), manifest, rows=rows, seed=seed)
     for line in report.lines():
         print(line)

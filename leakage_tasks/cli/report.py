@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT, in_panel
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.shared_options import Delta, check_delta, read_waivers
+from leakage_tasks.cli.shared_options import Delta, output_option, read_waivers
 
 FILES = "Files to hash"
 
@@ -17,7 +17,7 @@ FILES = "Files to hash"
 @register_command("report", REPORT, 7, example="leakage report results -o report.html --model ./mine")
 def report_command(
     result: Annotated[Path, typer.Argument(help="Results file of lm_eval, or a folder with the results of one run.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("report.html"),
+    output: Annotated[Path, output_option("Page to write.")] = Path("report.html"),
     name: Annotated[str, typer.Option(help="Name of the model in the report (default: the run's).")] = "",
     release: Annotated[
         str, typer.Option(help="How the model is released, in your words, such as 'open weights'.")
@@ -42,7 +42,7 @@ def report_command(
     The page has protocol, results, controls, limits, the tests that did not run, hashes, and annexes for data
     protection and copyright. It prints on A4, and leakage verify-report checks it offline.
     """
-    from leakage_tasks.core.atomic import check_place, write_text
+    from leakage_tasks.core.atomic import write_text
     from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.evidence.files import Files
     from leakage_tasks.report.evidence.gather import gather
@@ -50,9 +50,7 @@ def report_command(
     from leakage_tasks.report.evidence.record import Settings
     from leakage_tasks.report.load.results import files_read
 
-    check_delta(delta)
     waivers = read_waivers(allow)
-    check_place(output)
     inputs = Files(tuple(model or ()), manifest, tuple(data or ()), selftest)
     settings = Settings(name.strip(), release.strip(), delta, tuple(limit or ()), waivers)
     with unchanged(*files_read([result]), *inputs.paths):

@@ -9,7 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import AUDIT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.cli.shared_options import Delta, check_delta
+from leakage_tasks.cli.shared_options import Delta, output_option
 
 if TYPE_CHECKING:
     from leakage_tasks.report.score import ScoredSamples
@@ -23,9 +23,7 @@ def score_command(
     every: Annotated[
         bool, typer.Option("--all", help="Show every column of results, not only the column of the run.")
     ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write all columns and audits to this file, as JSON.")
-    ] = None,
+    output: Annotated[Path | None, output_option("Also write all columns and audits to this file, as JSON.")] = None,
     delta: Delta = 0.0,
 ) -> None:
     """Recompute all metrics from saved samples, without the model.
@@ -33,11 +31,6 @@ def score_command(
     Runs with controls get an audit of their differential privacy. If the results file of the run is in the folder of
     the samples, every row is compared with it; exit code 1 if a row differs.
     """
-    from leakage_tasks.core.atomic import check_place
-
-    check_delta(delta)
-    if output is not None:
-        check_place(output)
     runs = _scored(findings, every, delta)
     if output is not None:
         _write(output, runs, delta)

@@ -53,13 +53,11 @@ def score_guesses_command(
     """
     import json
 
-    from leakage_tasks.core.atomic import check_place, write_text
+    from leakage_tasks.core.atomic import write_text
     from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.pairs.source import default_split
     from leakage_tasks.report.guesses import guesses_text, score_guesses
 
-    if output is not None:
-        check_place(output)
     with unchanged(*guesses, Path(data)):
         pairs = read_pairs(
             data=data,

@@ -42,14 +42,11 @@ def selftest_command(
     Secrets that were never planted must be at chance, estimated ranks must agree with a uniform sample, fast scoring
     must agree with the harness, and batching must not change results. Exit code 1 if a check fails.
     """
-    from leakage_tasks.core.atomic import check_place
     from leakage_tasks.selftest.rows import BROKEN, table
     from leakage_tasks.selftest.run import load_model, run_checks, summary, write_report
     from leakage_tasks.selftest.subject import SelfTestSettings
 
     settings = SelfTestSettings(template, source, canaries, samples, budget, seed)
-    if output is not None:
-        check_place(output)
     started = time.monotonic()
     rows = run_checks(load_model(model, model_args, batch_size, max_batch_size, device), settings)
     print(table(rows))

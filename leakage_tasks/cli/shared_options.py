@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError, on_command_line
 from leakage_tasks.core.option import near
 from leakage_tasks.report.plots.style import KINDS
 
 if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
+
+
+def writable(path: Path | None) -> Path | None:
+    """Return the path of an option, before any work starts. Raises LeakageError if no file can be written there."""
+    if path is not None:
+        check_place(path)
+    return path
+
+
+def _delta(delta: float) -> float:
+    if not 0 <= delta < 1:
+        raise OptionError(f"--delta is {delta:g}: give a number of at least 0 and less than 1, such as 1e-5")
+    return delta
+
+
+def check_reports(outputs: list[Path] | None) -> list[Path] | None:
+    """Return the paths of ``--output``, before any work starts.
+
+    Raises LeakageError for a file that is no page, data or picture by its ending, or that cannot be written.
+    """
+    for path in outputs or ():
+        if path.suffix.lower() not in _REPORTS:
+            raise OptionError(f"--output {path}: unknown kind of file: use a name that ends in {', '.join(_REPORTS)}")
+        check_place(path)
+    return outputs
+
+
+def output_option(words: str, check: Callable[[Any], Any] = writable) -> Any:
+    """Return the option ``--output`` of a command; ``words`` describe it, and ``check`` checks its value."""
+    return typer.Option("--output", "-o", callback=check, help=words)
+
 
 DEVICE = "cuda:0"
 """The default of ``lm_eval``, which falls back to the CPU on machines without a GPU."""
@@ -32,9 +64,7 @@ MaxBatchSize = Annotated[
     int | None,
     typer.Option("--max_batch_size", "--max-batch-size", help="Upper limit for --batch_size auto, as for lm_eval."),
 ]
-JsonOutput = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Also write the results to this file, as JSON.")
-]
+JsonOutput = Annotated[Path | None, output_option("Also write the results to this file, as JSON.")]
 Data = Annotated[str, typer.Option(help="Pairs of a prefix and a suffix, or text that is cut into pairs.")]
 PrefixLength = Annotated[int | None, typer.Option(help="Number of tokens in a prefix (default: as in the data).")]
 SuffixLength = Annotated[int | None, typer.Option(help="Number of tokens in a suffix (default: as in the data).")]
@@ -46,7 +76,7 @@ Dask = Annotated[
         metavar="ADDRESS", help="Address of a Dask scheduler whose workers process the shards, such as tcp://host:8786."
     ),
 ]
-Delta = Annotated[float, typer.Option(help="δ of the audit's (ε, δ)-differential privacy.")]
+Delta = Annotated[float, typer.Option(callback=_delta, help="δ of the audit's (ε, δ)-differential privacy.")]
 _REPORTS = (".html", ".json", *KINDS)
 """Endings of the files that a report is written to: a page, data, or a picture."""
 
@@ -78,12 +108,6 @@ def read_pairs(**source: Any) -> tuple[Pair, ...]:
         raise error.spelled(on_command_line, OptionError) from None
 
 
-def check_delta(delta: float) -> None:
-    """Raise OptionError if ``delta`` is no δ of a differential privacy."""
-    if not 0 <= delta < 1:
-        raise OptionError(f"--delta is {delta:g}: give a number of at least 0 and less than 1, such as 1e-5")
-
-
 def read_waivers(allow: Sequence[str] | None) -> tuple[str, ...]:
     """Return the current names of the conditions that ``--allow`` names. Raises OptionError for an unknown name."""
     from leakage_tasks.core.former_names import current_waiver
@@ -95,13 +119,3 @@ def read_waivers(allow: Sequence[str] | None) -> tuple[str, ...]:
             use = f"{', '.join(WAIVERS)}{near(waiver, WAIVERS)}"
             raise OptionError(f"--allow is {waiver!r}, not a condition of leakage check: use {use}")
     return waivers
-
-
-def check_outputs(outputs: Sequence[Path] | None) -> None:
-    """Raise OptionError if a file of ``--output`` is no page, data or picture by its ending, or cannot be written."""
-    from leakage_tasks.core.atomic import check_place
-
-    for path in outputs or ():
-        if path.suffix.lower() not in _REPORTS:
-            raise OptionError(f"--output {path}: unknown kind of file: use a name that ends in {', '.join(_REPORTS)}")
-        check_place(path)

@@ -12,7 +12,7 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.attacks.suffix.finding import Likeness, SuffixFinding, SuffixView
-from leakage_tasks.cli.plot import plot_app
+from leakage_tasks.cli.plot import APP
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
@@ -39,7 +39,7 @@ def plot(monkeypatch, capsys):
         capsys.readouterr()
         words = ""
         try:
-            plot_app()()
+            APP()
         except SystemExit as ended:
             code = int(ended.code or 0)
         except LeakageError as error:
