@@ -101,10 +101,6 @@ class Registry(Mapping[str, Item]):
         self._items[name] = _Registered(item, origin, package)
         return item
 
-    def unregister(self, name: str) -> None:
-        """Remove an object that this process registered under that name."""
-        del self._items[name]
-
     def without_plugins(self) -> dict[str, Item]:
         """Return the objects of this package and of this process, without the objects of other packages."""
         self._search()

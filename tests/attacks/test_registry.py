@@ -103,7 +103,7 @@ def test_an_attack_is_registered_by_old_and_new_names(names):
         assert run_attack("odd", Scores(), [CANARY], values={"tries": 3})[0].model_calls == 3
         assert run_attack("odd", Scores(), [CANARY], settings={"tries": 3})[0].model_calls == 3
     finally:
-        ATTACKS.unregister("odd")
+        del ATTACKS._items["odd"]
 
 
 def test_a_request_has_values_by_their_old_name():

@@ -106,7 +106,7 @@ MANY = [dataclasses.replace(CANARY, id=f"c-{number}") for number in range(4)]
 def batched():
     """Registers a function as an attack on all canaries at once, for one test."""
     yield register("at-once", "exposure", Scores, auto=9, remedy="none", batched=True)
-    ATTACKS.unregister("at-once")
+    del ATTACKS._items["at-once"]
 
 
 def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(batched):

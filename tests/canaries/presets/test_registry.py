@@ -27,6 +27,6 @@ def test_a_preset_takes_options_by_their_old_names() -> None:
         )
         (canary,) = requested(request)
     finally:
-        PRESETS.unregister("old-names")
+        del PRESETS._items["old-names"]
     assert len("".join(canary.secret)) == 6
     assert seen == {"doubled": True, "conjoin": True, "only": "a", "targets": "a"}
