@@ -187,7 +187,6 @@ class CanaryTask(LocalTask):
         return {**self.task_settings, "reading": reading} if reading else self.task_settings
 
     def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
-        """Return the value of every metric for one canary; None if a metric does not apply to it."""
         finding = self.SCORING.read(answer)
         self.note_attack(finding)
         values = self.SCORING.values(finding, HEADLINE, self.task_settings, self._copies)
@@ -202,7 +201,6 @@ class CanaryTask(LocalTask):
 
     @property
     def metrics(self) -> Sequence[Metric]:
-        """The metrics, including one set per repetition count."""
         return self.SCORING.metrics(self.task_settings, self._copies)
 
     @property
