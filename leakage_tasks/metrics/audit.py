@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries.canary import FAMILIES
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.metrics.audit_figure import AuditFigure, bits_of
 from leakage_tasks.metrics.epsilon_figures import epsilon_figures
@@ -25,11 +26,11 @@ FEWEST = 5
 def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
     """Return all audit metrics of one run in a fixed order, then those per family.
 
-    A metric that needs more canaries comes with the reason. ``delta`` is δ of (ε, δ)-DP. Raises ValueError for an
+    A metric that needs more canaries comes with the reason. ``delta`` is δ of (ε, δ)-DP. Raises OptionError for an
     invalid δ.
     """
     if not 0 <= delta < 1:
-        raise ValueError(f"δ is {delta}: give a number from 0 up to, not including, 1")
+        raise OptionError(f"delta is {delta:g}: give a number of at least 0 and less than 1, such as 1e-5")
     ranked = [finding for finding in findings if finding.exposure is not None and finding.kind != "supporting"]
     figures = _figures(ranked, delta)
     named = {finding.family for finding in ranked}

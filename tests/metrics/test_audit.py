@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.metrics.guessing import match
 from leakage_tasks.stats.epsilon import secret_bound, swap_bound
@@ -312,7 +313,7 @@ def test_a_delta_that_hides_everything_is_named():
 
 @pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan])
 def test_a_delta_that_is_none_is_refused(delta):
-    with pytest.raises(ValueError, match="δ is"):
+    with pytest.raises(OptionError, match="delta is .*: give a number of at least 0 and less than 1"):
         audit([], delta)
 
 
