@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from leakage_tasks.report.board.board import Column
 from leakage_tasks.report.load.figures import Figure, counted_words, learnt_from
 from leakage_tasks.report.load.format import learnt_words, number
 from leakage_tasks.report.load.run import Run, TaskResult
-from leakage_tasks.report.load.validate import is_finite
+from leakage_tasks.report.load.validate import as_words, is_finite
 from leakage_tasks.targets.protocols import ProposesValues, RelaxesTokens, ScoresLabels
 
 KINDS = {
@@ -278,8 +277,7 @@ def _words(name: str, value: Any, tested: Mapping[str, Any]) -> str:
     try:
         return _known(name, value, tested)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return f"{name}: {shown}"
+        return f"{name}: {as_words(value)}"
 
 
 def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:

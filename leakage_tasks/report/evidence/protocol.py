@@ -5,7 +5,6 @@ The checks are validity checks that its tasks declare, and a self-test.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ from leakage_tasks.report.check import CLAIMED
 from leakage_tasks.report.evidence.record import Check, Fact, Facts, Tested
 from leakage_tasks.report.load.command_line import SEEDS, command_of, declarations
 from leakage_tasks.report.load.results import Run, TaskResult
-from leakage_tasks.report.load.validate import load_json, text
+from leakage_tasks.report.load.validate import as_words, load_json, text
 
 _HARDWARE = {
     "OS": "Operating system",
@@ -63,11 +62,11 @@ def _model(run: Run) -> Iterator[Fact]:
     yield Fact("Model", " + ".join(run.recorded_parts))
     yield Fact("Kind of model in the harness", run.model)
     for name, value in sorted(run.arguments.items()):
-        yield Fact(f"Argument {name}", _shown(masked(name, value)))
+        yield Fact(f"Argument {name}", as_words(masked(name, value)))
     for name, words in _OF_MODEL.items():
         value = run.config.get(name)
         if value not in (None, ""):
-            yield Fact(words, f"{value:,}" if isinstance(value, int) else _shown(value))
+            yield Fact(words, f"{value:,}" if isinstance(value, int) else as_words(value))
 
 
 def _task(result: TaskResult) -> Iterator[Fact]:
@@ -82,7 +81,7 @@ def _task(result: TaskResult) -> Iterator[Fact]:
         yield Fact("Budget", f"default: up to {BUDGET:,} sequences for a document")
     for name, value in declared.protocol.items():
         words = name.replace("_", " ").capitalize()
-        yield Fact(f"{words} (hash)" if name in HASHED else words, _shown(value))
+        yield Fact(f"{words} (hash)" if name in HASHED else words, as_words(value))
     yield Fact("Other options", f"defaults of lm-eval-leakage {declared.version or '(version not recorded)'}")
 
 
@@ -94,10 +93,10 @@ def _measurement(path: Path) -> Iterator[Fact]:
         yield Fact("Started", f"{datetime.fromtimestamp(date, UTC):%Y-%m-%d %H:%M:%S} UTC")
     if (seconds := _seconds(data.get("total_evaluation_time_seconds"))) is not None:
         yield Fact("Duration", f"{seconds:,.0f} seconds")
-    yield Fact("Seeds", ", ".join(f"{name} {_shown(config.get(name, usual))}" for name, usual in SEEDS.items()))
+    yield Fact("Seeds", ", ".join(f"{name} {as_words(config.get(name, usual))}" for name, usual in SEEDS.items()))
     for name in ("batch_size", "device", "limit"):
         if config.get(name) is not None:
-            yield Fact(name.replace("_", " ").capitalize(), _shown(config[name]))
+            yield Fact(name.replace("_", " ").capitalize(), as_words(config[name]))
     yield Fact("Versions", ", ".join(_versions(data)) or "not recorded")
     yield from _hardware(data.get("pretty_env_info"))
     command = command_of(path)
@@ -133,10 +132,6 @@ def _seconds(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError):
         return None
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
 def checks_of(run: Run) -> Iterator[Check]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.report.load.results import Run, TaskResult
+from leakage_tasks.report.load.validate import as_words
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -109,7 +110,7 @@ def _between(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str
 
 
 def _shown(value: Any) -> str:
-    return "unset" if value is None else value if isinstance(value, str) else _text(value)
+    return "unset" if value is None else as_words(value)
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION, SUFFIXES
 from leakage_tasks.report.load.results_file import read_run
 from leakage_tasks.report.load.run import STAMP, Run, TaskResult
-from leakage_tasks.report.load.validate import printable
+from leakage_tasks.report.load.validate import as_words, printable
 
 __all__ = ["Run", "TaskResult", "files_read", "read_runs", "results_files"]
 OURS = (EXPOSURE, EXTRACTION, SUFFIXES)
@@ -169,8 +168,7 @@ def _details(runs: Sequence[Run]) -> list[list[str]]:
 
 def _text(run: Run, name: str) -> str:
     """Return an argument's value without passwords and keys, or an empty text if it is not set."""
-    value = masked(name, run.arguments.get(name, ""))
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return as_words(masked(name, run.arguments.get(name, "")))
 
 
 def _number_repeated(names: Sequence[str]) -> Iterator[str]:

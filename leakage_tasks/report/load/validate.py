@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -49,3 +50,8 @@ def all_printable(value: Any) -> Any:
     if isinstance(value, dict):
         return {printable(name): all_printable(item) for name, item in value.items()}
     return value
+
+
+def as_words(value: Any) -> str:
+    """Return a JSON value for readers: a text as it is, anything else as JSON with sorted keys."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)

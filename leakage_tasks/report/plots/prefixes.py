@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.attacks.suffix.finding import SuffixFinding
 from leakage_tasks.core.errors import OptionError
@@ -22,21 +22,12 @@ APART = 0.008
 """Horizontal distance of neighbouring lines, as a share of the axis, so that equal shares remain visible."""
 
 
-class PrefixShare(NamedTuple):
-    """A share of windows with its 95 % interval by document, at one length of the prefix."""
-
-    prefix: int
-    value: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True)
 class PrefixCurve:
-    """One line: the shares of a run by length of the prefix, in ascending order."""
+    """One line: the shares of windows by length of the prefix, in ascending order, with intervals by document."""
 
     name: str
-    shares: Sequence[PrefixShare]
+    shares: Sequence[style.Share]
 
 
 def prefix_curves(name: str, findings: Sequence[SuffixFinding], distance: str = "tokens") -> list[PrefixCurve]:
@@ -59,20 +50,17 @@ def prefix_curves(name: str, findings: Sequence[SuffixFinding], distance: str = 
             for view in finding.views.values() if finding.control is control else ():
                 share = None if view.likeness is None else value(view.likeness)
                 if share is not None:
-                    values.setdefault(view.prefix_length, []).append((share, _document(finding)))
+                    document = finding.pair if finding.document is None else finding.document
+                    values.setdefault(view.prefix_length, []).append((share, document))
         if values:
             shares = [_share(prefix, values[prefix]) for prefix in sorted(values)]
             curves.append(PrefixCurve(f"{name}: {words}" if name else words, shares))
     return curves
 
 
-def _document(finding: SuffixFinding) -> int:
-    return finding.pair if finding.document is None else finding.document
-
-
-def _share(prefix: int, values: Sequence[tuple[float, int]]) -> PrefixShare:
+def _share(prefix: int, values: Sequence[tuple[float, int]]) -> style.Share:
     hits, documents = zip(*values, strict=True)
-    return PrefixShare(prefix, sum(hits) / len(hits), *clustered_share(hits, documents))
+    return style.Share(prefix, sum(hits) / len(hits), *clustered_share(hits, documents))
 
 
 def draw_prefixes(curves: Sequence[PrefixCurve]) -> Figure:
@@ -83,7 +71,7 @@ def draw_prefixes(curves: Sequence[PrefixCurve]) -> Figure:
         raise OptionError(f"{len(curves)} lines are too many to distinguish: give {MOST} runs or fewer")
     figure = style.new_figure(7.2, 4.8)
     axes = figure.add_subplot()
-    lengths = {share.prefix for curve in curves for share in curve.shares}
+    lengths = {share.length for curve in curves for share in curve.shares}
     apart = APART * (max(lengths) - min(lengths) or 1)
     middle = (len(curves) - 1) / 2
     entries = [_draw(axes, curve, number, (number - middle) * apart) for number, curve in enumerate(curves)]
@@ -96,13 +84,10 @@ def draw_prefixes(curves: Sequence[PrefixCurve]) -> Figure:
 
 
 def _draw(axes: Axes, curve: PrefixCurve, number: int, shift: float) -> style.Entry:
-    places = [share.prefix + shift for share in curve.shares]
+    places = [share.length + shift for share in curve.shares]
     values = [share.value for share in curve.shares]
-    reach = [
-        [share.value - share.low for share in curve.shares],
-        [share.high - share.value for share in curve.shares],
-    ]
+    ends = tuple(zip(*map(style.reach, curve.shares), strict=True))
     look: dict[str, Any] = {"color": style.colour(number), "marker": style.marker(number), "capsize": 3}
-    drawn = axes.errorbar(places, values, yerr=reach, linestyle=style.line(number), linewidth=1.8, **look)
+    drawn = axes.errorbar(places, values, yerr=ends, linestyle=style.line(number), linewidth=1.8, **look)
     drawn.lines[0].set(**style.WHOLE)
     return drawn.lines[0], style.plain(curve.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.task_names import TEXTS
@@ -23,23 +23,17 @@ MOST = 12
 """Maximum number of lines."""
 
 
-class RunShare(NamedTuple):
-    """The share of texts with a run of at least ``length`` tokens, with its 95 % Clopper-Pearson interval."""
-
-    length: int
-    value: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True)
 class RunCurve:
-    """One line: the shares of a group of texts in ascending order of the length; ``controls`` for runs of controls."""
+    """One line: the shares of a group of ``count`` texts with a run of a length or more, in ascending order.
+
+    Intervals are Clopper-Pearson. ``controls`` is True for runs of controls.
+    """
 
     name: str
     count: int
     controls: bool
-    shares: tuple[RunShare, ...]
+    shares: tuple[style.Share, ...]
 
 
 def run_curves(texts: Sequence[TextDetail], name: str = "") -> list[RunCurve]:
@@ -65,11 +59,11 @@ def run_curves(texts: Sequence[TextDetail], name: str = "") -> list[RunCurve]:
     return curves
 
 
-def _shares(lengths: Sequence[int], least: int) -> list[RunShare]:
+def _shares(lengths: Sequence[int], least: int) -> list[style.Share]:
     steps = sorted({least, *(length for length in lengths if length > least), max(least, *lengths) + 1})
     hits = [(step, sum(length >= step for length in lengths)) for step in steps]
     total = len(lengths)
-    return [RunShare(step, count / total, *clopper_pearson(count, total)) for step, count in hits]
+    return [style.Share(step, count / total, *clopper_pearson(count, total)) for step, count in hits]
 
 
 def runs_of(sources: Sequence[str | Path]) -> list[RunCurve]:

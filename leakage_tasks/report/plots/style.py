@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leakage_tasks.core.atomic import replacing
 
@@ -41,7 +41,16 @@ _SPACES = re.compile(rb"\s*\n\s*")
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "lm-eval-leakage"}
 
 
-def reach(value: Value) -> tuple[float, float]:
+class Share(NamedTuple):
+    """A share with its 95 % interval, at a length in tokens."""
+
+    length: int
+    value: float
+    low: float
+    high: float
+
+
+def reach(value: Value | Share) -> tuple[float, float]:
     """Return the distances from a value to the ends of its interval, or zeros without an interval."""
     if value.value is None or value.low is None or value.high is None:
         return 0.0, 0.0
