@@ -9,6 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import PREPARE
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.cli.shared_options import TextColumn
 
 
 @register_command("index", PREPARE, 8, example="leakage index train.jsonl -o index --tokenizer ./model")
@@ -21,7 +22,7 @@ def index_command(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="New folder for the index.")],
     tokenizer: Annotated[str, typer.Option(help="Tokenizer of the model: a folder or a hub name.")],
-    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
+    text_column: TextColumn = "text",
     split: Annotated[
         str | None,
         typer.Option(help="Split to index (default: all splits of a saved folder, train of a hub data set)."),

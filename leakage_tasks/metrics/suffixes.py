@@ -232,6 +232,3 @@ def _with_table(rows: list[Row]) -> list[Row]:
     """Return the rows; those of :data:`IN_TABLE` and :data:`CONTROLS_IN_TABLE` are in the harness' table."""
     shown = {*names_with_ends(rows, IN_TABLE), *CONTROLS_IN_TABLE}
     return [replace(row, in_table=row.name in shown) for row in rows]
-
-
-METRICS: list[Row] = suffix_metrics()

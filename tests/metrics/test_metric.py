@@ -15,7 +15,7 @@ from leakage_tasks.tasks.label_accuracy import METRICS as LABEL_ACCURACY
 TABLES = {
     "canary_exposure": exposure.METRICS,
     "canary_extraction": extraction.METRICS,
-    "suffix_extraction": suffixes.METRICS,
+    "suffix_extraction": suffixes.suffix_metrics(),
     "label_accuracy": LABEL_ACCURACY,
 }
 

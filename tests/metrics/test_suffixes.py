@@ -30,7 +30,7 @@ from leakage_tasks.metrics.aggregates import (
     early_stop_interval,
 )
 from leakage_tasks.metrics.suffix_values import drawn_within, p_z
-from leakage_tasks.metrics.suffixes import DRAWS, METRICS, suffix_metrics
+from leakage_tasks.metrics.suffixes import DRAWS, suffix_metrics
 from leakage_tasks.pairs.submission import (
     SuffixGuess,
     found_before,
@@ -45,6 +45,9 @@ from tests.drawn import reading
 from tests.metrics.test_metrics import table as table_of
 
 getcontext().prec = 50
+
+
+METRICS = suffix_metrics()
 
 
 def table(readings, metrics=METRICS):
