@@ -88,7 +88,6 @@ def _make(request: CanaryOptions) -> list[Canary]:
 
 
 def _settings(preset: Preset, request: CanaryOptions) -> dict[str, Any]:
-    """Return the values of the preset's own options, which are given with ``--set``."""
     known, values = by_name(preset.options), {}
     for text in request.settings or ():
         name, sign, value = text.partition("=")
@@ -106,7 +105,6 @@ def _options(request: CanaryOptions, *names: str) -> dict[str, Any]:
 
 
 def _columns(request: CanaryOptions) -> Columns:
-    """Return the requested text column, split and role, with defaults for omitted options."""
     role = role_of(request.role, "--role")
     return Columns(request.text_column or Columns.text, split=request.split or Columns.split, role=role)
 

@@ -109,7 +109,6 @@ def unescaped(text: str) -> str:
 
 
 def _as_option(text: str) -> str:
-    """Escape ``text`` for use in ``--metadata context=…``."""
     for mark, character in reversed(_ESCAPED.items()):
         text = text.replace(character, f"\\{mark}")
     return literal(text)

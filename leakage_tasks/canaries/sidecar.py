@@ -55,7 +55,6 @@ def _is_name(text: str) -> bool:
 
 
 def _stay_inside(shards: Mapping[str, Any]) -> bool:
-    """Return True if all names of shards stay inside the folder."""
     return all(_is_name(part) for name in shards for part in name.split("/"))
 
 

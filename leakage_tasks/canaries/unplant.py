@@ -155,7 +155,6 @@ def _read_record(planted: Path) -> Sidecar:
 
 
 def _unpacked_hash(path: Path) -> str:
-    """Return the hash of a folder, or of a file's content after decompression."""
     if codec_of(path) is None:
         return sha256_of(path)
     with closing(open_source(path)) as stream:

@@ -114,7 +114,6 @@ def train_nlu_command(
 
 
 def _recipe(options: Mapping[str, Any]) -> NLURecipe:
-    """Return the recipe that the options of training describe."""
     epochs = {} if options["patience"] is None else {"epochs": EPOCHS_WITH_PATIENCE}
     names = [field.name for field in fields(NLURecipe)]
     chosen = epochs | {name: options[name] for name in names if options[name] is not None}

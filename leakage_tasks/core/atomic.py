@@ -123,7 +123,6 @@ def is_leftover(name: str) -> bool:
 
 
 def _sync(path: Path) -> None:
-    """Sync a file, or a folder with all its files, to disk."""
     if path.is_dir():
         for entry in path.iterdir():
             _sync(entry)

@@ -121,7 +121,6 @@ class ForwardPassError(ReadingError):
 
 
 def _shown(kind: str, words: str) -> str:
-    """Return the class of an exception with its message, if it has one."""
     return f"{kind}: {words}" if words != kind else kind
 
 

@@ -176,7 +176,6 @@ def _option(name: str, hint: Any, default: Any, rest: Mapping[str, Any]) -> Opti
 
 
 def _numbers(label: str, name: str, value: Any) -> list[int]:
-    """Parse integers from a list or from a text with colons as separators, since a comma would end the option."""
     parts = value.split(":") if isinstance(value, str) else value if isinstance(value, list) else [value]
     try:
         return [int(part) if isinstance(part, float) and part.is_integer() else int(str(part)) for part in parts]

@@ -43,7 +43,6 @@ class WrongField(ValueError):
         super().__init__(name, expected)
 
     def __str__(self) -> str:
-        """Return the path and the fault."""
         return f"{self.name}: {self.what}"
 
     def within(self, path: str) -> Self:

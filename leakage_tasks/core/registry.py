@@ -207,7 +207,6 @@ class Registry(Mapping[str, Item]):
         return DISTRIBUTION if top in _OURS else f"module {top}"
 
     def _search(self) -> None:
-        """Import the modules that register this package's objects."""
         if not self._searched:
             self._searched = True
             for name in self.modules:

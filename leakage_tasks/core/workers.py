@@ -124,7 +124,6 @@ def _run_task(function: Callable[[Any], Any], index: int, task: Any) -> tuple[in
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions that shards written elsewhere depend on."""
     return {"lm-eval-leakage": __version__, "python": platform.python_version(), "pyarrow": version("pyarrow")}
 
 

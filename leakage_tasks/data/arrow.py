@@ -72,7 +72,6 @@ def _reader(source: Path) -> Iterator[Any]:
 
 
 def _batches(source: Path) -> Iterator[Any]:
-    """Yield validated record batches. Raises PlantingError for a damaged batch."""
     row = 0
     with _reader(source) as reader:
         several = hasattr(reader, "num_record_batches")

@@ -101,7 +101,6 @@ def _read_header(source: Path, wanted: Columns) -> Layout:
 
 
 def _check_width(source: Path, layout: Layout, values: list[str]) -> None:
-    """Raise PlantingError for a row with more values than the header has columns."""
     if len(values) > len(layout.columns):
         raise PlantingError(
             f"{source}: row {layout.rows} has {len(values)} values for {len(layout.columns)} columns, and readers "

@@ -166,7 +166,6 @@ def _check_text(source: Path, number: int, column: str, value: Any, layout: Layo
 
 
 def _check_source(source: Path, number: int, row: dict[str, Any], layout: Layout) -> None:
-    """Raise PlantingError for a source sentence that is not a text."""
     value = None if layout.source is None else row.get(layout.source)
     if value is not None and not isinstance(value, str):
         type_name = type(value).__name__

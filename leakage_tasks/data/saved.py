@@ -102,7 +102,6 @@ class SavedFormat(ArrowFormat):
 
 
 def _save_changed(source: Path, output: Path, wanted: Columns, change: Callable[[Any], Any]) -> None:
-    """Save a copy of a folder with a changed split."""
     import datasets
 
     with quiet(), _damage(source):

@@ -316,7 +316,6 @@ def _judged(ranked: Sequence[Guessed]) -> list[tuple[int, bool]]:
 
 
 def _ranked(guesses: Sequence[Guessed]) -> list[Guessed]:
-    """Return the guesses by falling confidence."""
     # Values that went through JSON are lists.
     made = [Guessed(*guess) for guess in guesses]
     return sorted(made, key=lambda guess: confidence_order(guess.confidence, guess.bits, guess.pair))

@@ -28,7 +28,6 @@ _ORDERS = ValidityCheck(
 
 
 def _order(value: Callable[[OrderFinding], Any]) -> Callable[[ContaminationFinding], Any]:
-    """Return a function that is None for findings on twins."""
     return lambda finding: value(finding) if isinstance(finding, OrderFinding) else None
 
 

@@ -43,7 +43,6 @@ class TwinChances(NamedTuple):
 
 
 def _twin(value: Callable[[TwinFinding], Any]) -> Callable[[ContaminationFinding], Any]:
-    """Return a function that is None for findings on orders."""
     return lambda finding: value(finding) if isinstance(finding, TwinFinding) else None
 
 

@@ -54,5 +54,4 @@ def family_rows(
 
 
 def _only(family: str, value: Value[Finding, Any]) -> Value[Finding, Any]:
-    """Return a function like ``value`` that is None for canaries of other families."""
     return lambda finding: value(finding) if finding.family == family else None

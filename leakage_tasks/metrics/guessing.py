@@ -92,6 +92,5 @@ def _is_uniform(finding: Finding) -> bool:
 
 
 def _random_key(finding: Finding) -> str:
-    """Return a sort key that is random but depends only on the canary's id."""
     # Ids in samples of others may hold half a surrogate pair.
     return hashlib.sha256(f"pair:{finding.canary}".encode(errors="surrogatepass")).hexdigest()

@@ -46,7 +46,6 @@ def _rows(spec: MetricSpec, estimate: Callable[[ShareUsed], Estimate], in_table:
 
 
 def _asks(finding: MembershipFinding) -> bool:
-    """Return True if the run has suspected texts."""
     return finding.suspected is not None
 
 

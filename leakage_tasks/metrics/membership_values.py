@@ -190,7 +190,6 @@ def reported_tpr(one_in: int) -> tuple[Aggregate[AllScores], Interval]:
 
 
 def _tested(texts: Texts) -> list[ScoredText]:
-    """Return all non-members, and the members that do not choose."""
     return [text for text in texts if not (text.member and text.chooses)]
 
 

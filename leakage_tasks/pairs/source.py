@@ -140,7 +140,6 @@ def _splits(parts: Sequence[RawPairs]) -> dict[str, Sequence[int]]:
 
 
 def _ends(parts: Sequence[RawPairs]) -> list[int]:
-    """Return the cumulative numbers of rows of the parts."""
     return list(accumulate(map(len, parts)))
 
 

@@ -126,12 +126,10 @@ def _same(one: float | None, other: float | None) -> bool:
 
 
 def _flat(values: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """Return the values by the harness' name of a row."""
     return {f"{metric},{column}": value for column, rows in values.items() for metric, value in rows.items()}
 
 
 def _metric(name: str) -> str:
-    """Return the metric of a row of the harness."""
     return name.rpartition(",")[0]
 
 

@@ -130,7 +130,6 @@ def _endpoint(lm: LM, task_settings: Mapping[str, Any]) -> ChatEndpoint:
 def _attack_endpoint(
     lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume
 ) -> list[Finding]:
-    """Return one finding per canary from an endpoint that accepts only messages."""
     target = _endpoint(lm, task_settings)
     new_findings = _attacked(lm, target, task_settings, canaries, resume)
     read = [finding.extra.get("ranked") for finding in new_findings]
@@ -191,7 +190,6 @@ def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
 
 
 def _stored_findings(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding]:
-    """Return the stored findings in the folder that the settings name, if any."""
     if task_settings.get("resume") is None:
         return NoFindings(len(canaries))
     decisive = {
@@ -286,7 +284,6 @@ def _report_contexts(
 
 
 def _shown_context(task_settings: Mapping[str, Any]) -> str:
-    """Return the options that set the text before a canary."""
     context, chat = Context(**task_settings["context"]), task_settings.get("chat")
     if chat is None:
         return f"context={context}"

@@ -89,7 +89,6 @@ def check_output(folder: Path, source: str | Path | None = None) -> None:
 
 
 def _check_apart(folder: Path, source: Path) -> None:
-    """Raise OptionError if the folders are equal, or one contains the other."""
     if folder.exists() and folder.samefile(source):
         raise OptionError(f"{folder}: is the model itself: choose another --output")
     one, other = folder.resolve(), source.resolve()

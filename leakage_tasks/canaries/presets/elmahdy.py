@@ -149,7 +149,6 @@ def _check(
 
 
 def _how_many(supporting: str | int, others: Sequence[str], label: str | None) -> int:
-    """Return the number of supporting canaries of each canary."""
     number = supporting_number(supporting, len(others))
     if number is None or number < 0:
         raise supporting_error(supporting)

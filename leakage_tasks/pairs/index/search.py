@@ -121,7 +121,6 @@ def _insertion(index: CorpusIndex, number: int, windows: IntArray) -> IntArray:
 
 
 def _precedes(index: CorpusIndex, places: IntArray, windows: IntArray) -> BoolArray:
-    """Return True where the text of the corpus at a place precedes its window."""
     less, equal = _compare(_texts(index, places, min(QUICK, windows.shape[1])), windows[:, :QUICK])
     if windows.shape[1] > QUICK and equal.any():
         rows = np.flatnonzero(equal)
@@ -130,7 +129,6 @@ def _precedes(index: CorpusIndex, places: IntArray, windows: IntArray) -> BoolAr
 
 
 def _compare(texts: IntArray, windows: IntArray) -> tuple[BoolArray, BoolArray]:
-    """Return where texts precede their windows, and where both are equal."""
     differ = texts != windows
     first = differ.argmax(axis=1)
     rows = np.arange(len(first))

@@ -184,7 +184,6 @@ def _cell(figure: Figure) -> Cell:
 
 
 def _chunks(names: list[Cell], columns: list[list[Cell]], width: int | None) -> Iterator[list[list[Cell]]]:
-    """Split columns into chunks that fit side by side."""
     chunk: list[list[Cell]] = []
     for column in columns:
         if chunk and width is not None and sum(_width(cells) + 2 for cells in [names, *chunk, column]) > width + 2:

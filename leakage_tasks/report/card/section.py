@@ -204,5 +204,4 @@ def _again(run: Run) -> Iterator[str]:
 
 
 def _named(name: str) -> str:
-    """Format the name of a task or a file as code, or escaped if it contains special characters."""
     return f"`{name}`" if re.fullmatch(r"[\w.-]+", name) else escaped(name)

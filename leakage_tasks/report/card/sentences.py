@@ -252,7 +252,6 @@ def _attacks_run(run: Run) -> set[str]:
 
 
 def _goals(run: Run) -> set[str]:
-    """Return the goals of the tasks with values."""
     from leakage_tasks.metrics.scoring import SCORINGS
 
     answered = {result.scoring_name for result in run.tasks.values() if result.answered}
@@ -332,7 +331,6 @@ def _by_copies(copies: Any) -> str:
 
 
 def _span(value: Any, shown: Callable[[float], str]) -> str:
-    """Format one number, or a range of two."""
     low, high = map(float, value if isinstance(value, list) else (value, value))
     return shown(low) if low == high else f"{shown(low)} to {shown(high)}"
 

@@ -189,7 +189,6 @@ class _Splice:
         return self._dash(item) - self._line_start(self._dash(item))
 
     def _line_start(self, index: int) -> int:
-        """Return the start of the line that contains ``index``."""
         return max(self.text.rfind(end, 0, index) for end in "\r\n") + 1
 
     def _next_line(self, index: int) -> int:

@@ -90,7 +90,6 @@ def _missing(run: Run, classes: Sequence[AttackClass]) -> tuple[str, str]:
 
 
 def _figures(task: Summary, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield each primary value of a task with its context."""
     if task.caution:
         yield f"{task.task}: no figure represents the model: {task.caution}"
         return

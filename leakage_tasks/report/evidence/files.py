@@ -129,7 +129,6 @@ def model_outcomes(evidence: Evidence, paths: Sequence[Path]) -> Iterator[Verifi
 
 
 def _by_name(files: Iterable[Hash]) -> dict[str, set[str]]:
-    """Return the hashes of all files with a name; a base model and its adapter have some names in common."""
     by_name: dict[str, set[str]] = {}
     for file in files:
         by_name.setdefault(file.name, set()).add(file.digest)

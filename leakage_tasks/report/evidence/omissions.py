@@ -48,7 +48,6 @@ def _attacks(run: Run) -> Iterator[Omission]:
 
 
 def _reason(result: TaskResult) -> str:
-    """Return the reason why a task has no values."""
     if result.predicted_only:
         return "not scored: the run had --predict_only"
     if result.logged is not None:
@@ -72,7 +71,6 @@ def command_for(run: Run, task: str, attack: str = "") -> str:
 
 
 def _model(run: Run) -> list[str]:
-    """Return the words of a run's command that name its model."""
     command = command_of(run.files[-1])
     words = () if command is None else command.words
     pairs = zip(words, words[1:], strict=False)

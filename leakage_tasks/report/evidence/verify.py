@@ -99,7 +99,6 @@ def _read(path: Path) -> str:
 
 
 def _page(evidence: Evidence, record: str, text: str, same_code: bool) -> Verification:
-    """Compare the page with the page that the record gives."""
     if canonical(evidence) != record:
         return Verification(False, "record: not in its canonical form: the record was edited")
     if page(evidence) == text:
@@ -159,7 +158,6 @@ def _part(evidence: Evidence, name: str) -> object:
 
 
 def _unchecked(evidence: Evidence, files: Files) -> list[str]:
-    """Return notes on the hashes that no given file checks."""
     options = {
         RESULTS: ("--results", files.results),
         MODEL: ("--model", files.model or None),

@@ -147,7 +147,6 @@ def read_documents(path: str | Path, limits: Limits) -> DocumentRun:
 
 
 def _window(finding: SuffixFinding) -> Window | None:
-    """Return a window, or None for a pair that was left out."""
     selected = Selection(HEADLINE, "headline", HEADLINE, finding.chosen_by).select(finding)
     if selected is None or finding.offset is None:
         return None

@@ -49,7 +49,6 @@ def _files_of(path: Path) -> SampleFiles:
 
 
 def _under(folder: Path) -> SampleFiles:
-    """Return the newest samples of each task in each folder below ``folder``."""
     groups: dict[tuple[Path, str], list[tuple[str, Path]]] = defaultdict(list)
     for file in sorted(folder.rglob("samples_*.jsonl")):
         if name := NAME.fullmatch(file.name):
@@ -78,7 +77,6 @@ def _scorable(source: Path, files: Iterable[Path]) -> SampleFiles:
 
 
 def _unscorable(file: Path) -> str:
-    """Return the reason why a file's task cannot be scored, or an empty text if it can."""
     try:
         scoring_of(file)
     except UnknownScoring as error:

@@ -121,7 +121,6 @@ def _read_parts(names: tuple[str, ...]) -> str:
 
 
 def _explained(board: Board, column: Column) -> list[tuple[str, str]]:
-    """Return the description of a column as pairs of a term and its text."""
     whom = " for the defender" if column.leakage and column.direction else ""
     kinds = dict.fromkeys(figure.kind for figure in _figures(board, column) if figure.kind)
     filtered = f", filter {column.filter}" if column.key.endswith(f"/{column.filter}") else ""
@@ -135,7 +134,6 @@ def _explained(board: Board, column: Column) -> list[tuple[str, str]]:
 
 
 def _below_title(column: Column) -> str:
-    """Return the unit and the direction, shown below a column's title."""
     if column.direction is None:
         return column.unit
     unit = f"{column.unit}, " if column.unit else ""
@@ -143,7 +141,6 @@ def _below_title(column: Column) -> str:
 
 
 def _badges(entry: Entry) -> Sequence[tuple[str, bool]]:
-    """Return a run's flags in short form, each with True for a fault."""
     return list(dict.fromkeys((flag.words.partition(":")[0], flag.fault) for flag in entry.flags))
 
 

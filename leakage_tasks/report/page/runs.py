@@ -232,5 +232,4 @@ def _count(value: float) -> str:
 
 
 def _size(log2_size: float) -> str:
-    """Format the number of possible secrets."""
     return _count(2**log2_size) if log2_size < 1000 else f"2^{log2_size:,.0f}"

@@ -90,7 +90,6 @@ def cells(document: DocumentWindows, length: int) -> tuple[FloatArray, FloatArra
 
 
 def _raise(row: FloatArray, span: Stretch, size: int, value: float | None) -> None:
-    """Raise the cells of a span to a value."""
     if value is not None:
         part = slice(span.start // size, (span.end - 1) // size + 1)
         row[part] = np.fmax(row[part], value)

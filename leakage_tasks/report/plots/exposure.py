@@ -121,7 +121,6 @@ def _draw_controls(axes: Axes, points: Sequence[EpochExposure], label: str) -> l
 
 
 def _draw_group(axes: Axes, points: Sequence[EpochExposure], label: str, number: int) -> Entry:
-    """Draw the canaries of one group."""
     lines: dict[str, list[EpochExposure]] = {}
     for point in points:
         lines.setdefault(point.canary, []).append(point)

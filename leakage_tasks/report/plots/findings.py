@@ -74,12 +74,10 @@ def _locate(path: Path) -> _Source:
 
 
 def _source_index(run: Run, located: Sequence[_Source]) -> int:
-    """Return the index of the first source that contains a run."""
     return min(index for index, source in enumerate(located) if set(source.results) & set(run.files))
 
 
 def _samples_of(run: Run, located: Sequence[_Source], tasks: Sequence[str]) -> list[Samples]:
-    """Return the samples of a run's requested tasks."""
     samples = []
     for task in tasks:
         result = run.scored_as(task)

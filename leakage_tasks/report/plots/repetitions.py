@@ -190,13 +190,11 @@ def _summary(
 
 
 def _large_mark(number: int) -> dict[str, Any]:
-    """Return the style arguments of large marks."""
     rim = {"markersize": 9, "markeredgecolor": "black", "markeredgewidth": 1.2, "linestyle": "none"}
     return {"marker": marker(number), "color": colour(number), **rim, **WHOLE}
 
 
 def _legend_keys(axes: Axes, runs: Sequence[RunByRepetitions]) -> list[Entry]:
-    """Return the legend entries that explain the marks."""
 
     def mark(size: float, **look: Any) -> Any:
         return axes.plot([], [], "o", color=QUIET, markersize=size, **look)[0]
@@ -243,7 +241,6 @@ def _jitter(number: int) -> float:
 
 
 def _ticks(axes: Axes, groups: Sequence[int], counts: Sequence[Sequence[int]]) -> None:
-    """Label the groups, each with its number of canaries."""
     labels = []
     for index, times in enumerate(groups):
         numbers = sorted({count[index] for count in counts if count[index]})

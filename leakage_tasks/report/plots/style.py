@@ -173,7 +173,6 @@ def _distinct_entries(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _style_key(handle: Any) -> str:
-    """Return a text that identifies the style of a mark."""
     getters = ("get_color", "get_facecolor", "get_marker", "get_linestyle")
     return repr([type(handle).__name__, *(str(getattr(handle, name)()) for name in getters if hasattr(handle, name))])
 

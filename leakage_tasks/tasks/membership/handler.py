@@ -150,7 +150,6 @@ def _stored(
     docs: Sequence[Document],
     digest: str,
 ) -> Findings[MembershipFinding]:
-    """Return the stored findings in the folder that the options name, if any."""
     decisive = {
         "settings": digest,
         "data": tested.digest,

@@ -81,7 +81,6 @@ def reader_of(lm: LM, texts: Sequence[str], before: str | None, tokenizer: str |
 
 
 def _tokens_read(reader: ReadsTexts, options: MembershipOptions) -> int:
-    """Return the maximum number of tokens that are read of a text."""
     wanted, most, context = options.request.tokens, reader.max_length, options.request.needs("context")
     if most is not None and context:
         most //= 2

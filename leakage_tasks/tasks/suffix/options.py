@@ -173,7 +173,6 @@ def check_sweeps(pairs: Sequence[Pair], request: SuffixRequest) -> None:
 
 
 def _validation(given: int | None, confidence: str, split: str) -> int:
-    """Return the number of pairs on which a confidence is fitted."""
     trained = confidence == TRAINED
     number = given if given is not None else VALIDATION if trained else 0
     if number < 0 or (trained and not number):

@@ -107,7 +107,6 @@ def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
 def _stored_findings(
     lm: LM, resume: Resume, task: str, pairs: Sequence[Pair], options: SuffixOptions, before: str | None
 ) -> Findings[SuffixFinding]:
-    """Return the stored findings on the pairs in the folder that the options name, if any."""
     if options.resume is None:
         return NoFindings(len(pairs))
     compared = None if options.comparing_lm is None else files_fingerprint(options.comparing_lm)

@@ -102,7 +102,6 @@ _TEXTS = ("kinds", "texts", "repeated_words")
 def _stored(
     lm: LM, resume: Resume, options: UntargetedOptions, texts: Sequence[TextId], digest: str
 ) -> Findings[UntargetedFinding]:
-    """Return the stored findings in the folder that the options name, if any."""
     decisive = {
         "settings": digest,
         "reveal": options.reveal,

@@ -262,11 +262,9 @@ class ExposureCallback(TrainerCallback):
         self._warn_of_cost()
 
     def _points(self, epoch: float, step: float) -> int:
-        """Return the number of points that were due up to a step."""
         return int(epoch if self.every == "epoch" else step // self.every)
 
     def _check_canaries(self) -> None:
-        """Raise LeakageError if the model cannot read the canaries."""
         assert self._target is not None
         context, canaries = self._watched
         settings = AttackSettings("exposure", budget=self.budget, seed=self.seed, context=context)
@@ -325,7 +323,6 @@ class ExposureCallback(TrainerCallback):
             )
 
     def _log_cost(self) -> None:
-        """Log the number of measurements and the time that they took."""
         natural = any(canary.kind == NATURAL for canary in self.canaries)
         # The exact duration of a search would reveal when it found a natural secret.
         seconds = "" if natural else f" took {self._pace.spent:.1f} s,"
@@ -364,7 +361,6 @@ def _ending(state: TrainerState, control: TrainerControl) -> bool:
 
 
 def _check_arguments(every: Any, share: Any, canaries: Any, budget: Any, plot: Any) -> None:
-    """Raise OptionError for an invalid argument of ExposureCallback."""
     if every != "epoch" and not _is_count(every):
         raise OptionError(f"every={every!r}: expected 'epoch' or a number of steps, 1 or more")
     if share is not None and share != "auto" and not (isinstance(share, int | float) and 0 < share <= 1):

@@ -85,7 +85,6 @@ def _one_row(inputs: dict[str, Any], row: int) -> tuple[dict[str, Any], int]:
 
 
 def _inputs(model: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a batch that the model accepts, on its device."""
     device = next(model.parameters()).device
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     # The signature of the class, because trainers replace the forward method of a model object.

@@ -139,7 +139,6 @@ class _RowCharacters(CharacterLayer):
 
 
 def _register_crf() -> None:
-    """Register the per-row gradients of a CRF with Opacus."""
     from opacus.grad_sample import register_grad_sampler
     from torchcrf import CRF
 
