@@ -60,9 +60,8 @@ def preflight(
     Args:
         trainer: The trainer, or a function that makes it, which is called after the other arguments are checked.
         canaries: The path of a manifest, or canaries.
-        rows: Number of rows to check; by default all rows.
+        rows: Number of rows to check, drawn with ``seed``; by default all rows.
         tokenizer: Tokenizer to use instead of the trainer's ``processing_class``.
-        seed: Random seed of the choice of ``rows`` rows.
 
     Returns:
         The copies of each canary, and problems.
