@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.option import nearest
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.layout import MAX_CLASSES
@@ -55,7 +55,7 @@ def choose_class(counts: Mapping[str, int], wanted: str) -> str:
         return by_rows(counts)[0 if wanted == RAREST else -1]
     if wanted in counts:
         return wanted
-    near = difflib.get_close_matches(wanted, counts, 1)
+    similar = nearest(wanted, counts)
     some = ", ".join(by_rows(counts)[:8]) + (", …" if len(counts) > 8 else "")
-    hint = f"did you mean {near[0]!r}?" if near else f"use {RAREST}, {MOST_POPULAR} or one of {some}"
+    hint = f"did you mean {similar!r}?" if similar else f"use {RAREST}, {MOST_POPULAR} or one of {some}"
     raise OptionError(f"no row of the data has the label {wanted!r}: {hint}")

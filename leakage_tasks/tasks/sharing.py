@@ -49,6 +49,12 @@ WITHOUT_DOCUMENT: set[str] = set()
 """Tasks of the run of which this process has no document of its own."""
 
 
+def check_others(lm: LM) -> None:
+    """Raise an error if another process that answers this model's requests has failed."""
+    if (processes := processes_of(lm)) is not None:
+        processes.check_others()
+
+
 def processes_of(lm: LM) -> Processes | None:
     """Return the processes that answer a model's requests together; None if this process answers all of its requests.
 

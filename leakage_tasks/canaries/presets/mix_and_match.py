@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +15,7 @@ from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.former_names import accept_former_arguments
 from leakage_tasks.core.nouns import counted
+from leakage_tasks.core.option import nearest
 
 REPETITIONS = (1,)
 
@@ -158,8 +158,8 @@ def _choose(printed: Sequence[Printed], targets: Sequence[str]) -> list[Printed]
     by_target = {row.target: row for row in printed}
     for name in targets:
         if name not in by_target:
-            near = difflib.get_close_matches(name, by_target, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(by_target)}"
+            similar = nearest(name, by_target)
+            hint = f"did you mean {similar!r}?" if similar else f"use {', '.join(by_target)}"
             raise OptionError(f"--targets: no canary has the target {name!r}: {hint}")
     return [row for row in printed if not targets or row.target in targets]
 

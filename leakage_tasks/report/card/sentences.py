@@ -11,7 +11,7 @@ from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Column
 from leakage_tasks.report.load.figures import Figure, counted_words, learnt_from
-from leakage_tasks.report.load.format import learnt_words, number
+from leakage_tasks.report.load.format import attack_words, learnt_words, number
 from leakage_tasks.report.load.run import Run, TaskResult
 from leakage_tasks.report.load.validate import as_words, is_finite
 from leakage_tasks.targets.protocols import ProposesValues, RelaxesTokens, ScoresLabels
@@ -56,7 +56,7 @@ COUNTED = {
 def sentence(result: TaskResult, column: Column, figure: Figure) -> str:
     """State a value with its interval, number of documents, copies, kind, share of the training text, and attacks."""
     attacks = () if result.declared is None else result.declared.attacks
-    ran = " and ".join(f"{attack} ({access})" for attack, access in attacks)
+    ran = " and ".join(attack_words(attacks))
     by = f", by {'the attack' if len(attacks) == 1 else 'the attacks'} {ran}" if ran else ""
     if column.name == COSTS:
         by = ", by the costs of the true suffixes, without an attack"
@@ -149,9 +149,7 @@ def describe_tested(tested: Mapping[str, Any]) -> str:
 
 def describe_attacks(attacks: Sequence[tuple[str, str]]) -> str:
     """Describe the attacks that ran, with the access that each needed."""
-    if not attacks:
-        return "not recorded in the results"
-    return "; ".join(f"{attack} ({access})" if access else attack for attack, access in attacks)
+    return "; ".join(attack_words(attacks)) or "not recorded in the results"
 
 
 def limits(run: Run) -> Iterator[str]:

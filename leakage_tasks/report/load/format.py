@@ -70,6 +70,11 @@ def learnt_words(learnt: int, copies: int) -> str:
     return f"learnt from {learnt:,} of {copies:,} copies"
 
 
+def attack_words(attacks: Iterable[tuple[str, str]]) -> list[str]:
+    """Return each attack with the access to the model that it needs, if it is known."""
+    return [f"{attack} ({access})" if access else attack for attack, access in attacks]
+
+
 def flag_words(flags: Iterable[Flag]) -> list[str]:
     """Return the flags as texts; tasks with equal flags share one text."""
     tasks_by_flag: dict[tuple[str, str], list[str]] = {}

@@ -12,7 +12,7 @@ from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Board, Entry
 from leakage_tasks.report.load.findings import CanaryDetail, Details, PairDetail, read_details
-from leakage_tasks.report.load.format import NOTHING, audit_words, flag_words, number
+from leakage_tasks.report.load.format import NOTHING, attack_words, audit_words, flag_words, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page.guesses import SLOTS, guesses_of, token_guess
@@ -86,8 +86,7 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     for task, result in sorted(run.tasks.items()):
         documents = "" if result.samples is None else f"{result.samples:,} documents"
         attacks = () if result.declared is None else dict.fromkeys(result.declared.attacks)
-        used = [f"{attack} ({access})" if access else attack for attack, access in attacks]
-        yield task, ", ".join([*([documents] if documents else []), *used]) or "ran"
+        yield task, ", ".join(filter(None, [documents, *attack_words(attacks)])) or "ran"
     if run.versions:
         yield "Versions", ", ".join(f"{name} {version}" for name, version in run.versions.items())
 

@@ -29,7 +29,7 @@ from leakage_tasks.tasks.contamination.items import ItemTexts, remembered
 from leakage_tasks.tasks.contamination.options import ContaminationOptions, contamination_options
 from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.resume import Findings, Resume
-from leakage_tasks.tasks.sharing import processes_of, rank_of
+from leakage_tasks.tasks.sharing import check_others, rank_of
 from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
 
 ORDER, TWINS = "order", "twins"
@@ -87,15 +87,13 @@ class _Run:
         """Return a finding for each document, given as kind and number."""
         known = {documents[index]: finding for index, finding in stored.known.items()}
         missing = {document: index for index, document in enumerate(documents) if document not in known}
-        processes = processes_of(self.lm)
         if missing:
             kinds = Counter(kind for kind, _ in missing)
             counted = " and ".join(f"{kinds[kind]} {name}" for kind, name in NAMES.items() if kinds[kind])
             what = f"Testing {counted} of {self.options.of}"
             with progress(len(missing), what, unit="document", shown=rank_of(self.lm) == 0) as bar:
                 for findings in self._made(list(missing)):
-                    if processes is not None:
-                        processes.check_others()
+                    check_others(self.lm)
                     for finding in findings:
                         document = finding.kind, finding.number
                         known[document] = finding

@@ -26,7 +26,7 @@ from leakage_tasks.tasks.membership.options import MembershipOptions, membership
 from leakage_tasks.tasks.membership.readers import Prepared, prepare
 from leakage_tasks.tasks.membership.texts import TestedTexts
 from leakage_tasks.tasks.resume import Findings, Resume
-from leakage_tasks.tasks.sharing import processes_of, rank_of
+from leakage_tasks.tasks.sharing import check_others, rank_of
 
 
 def answering(lm: LM) -> Answer:
@@ -55,12 +55,10 @@ def _findings(
     prepared = prepare(lm, options, tested, chat)
     _report(prepared, tested, rank_of(lm) == 0, options)
     missing, known = stored.missing, dict(stored.known)
-    processes = processes_of(lm)
     access = ", ".join(dict.fromkeys(attack.access for attack in prepared.attacks))
 
     def done(scores: Mapping[int, dict[str, float]]) -> None:
-        if processes is not None:
-            processes.check_others()
+        check_others(lm)
         for number, of_text in scores.items():
             index = missing[number]
             known[index] = MembershipFinding(

@@ -37,7 +37,7 @@ from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.resume import Findings, NoFindings, Resume
-from leakage_tasks.tasks.sharing import processes_of, rank_of
+from leakage_tasks.tasks.sharing import check_others, rank_of
 from leakage_tasks.tasks.suffix.options import SuffixOptions, suffix_options
 from leakage_tasks.tasks.suffix.references import comparing_model, has_soft_prompt, untuned_model
 from leakage_tasks.tasks.used_tokens import TEMPLATE
@@ -148,11 +148,8 @@ def _found(
             finding, data=data, settings_hash=digest, access=access, extra={**finding.extra, **extra}
         )
 
-    processes = processes_of(lm)
-
     def add(index: int, finding: SuffixFinding) -> None:
-        if processes is not None:
-            processes.check_others()
+        check_others(lm)
         stored.add(index, finding.scheme, stamped(finding).to_json())
 
     findings = attack_pairs(

@@ -23,7 +23,7 @@ from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.resume import Findings, Resume
-from leakage_tasks.tasks.sharing import processes_of, rank_of
+from leakage_tasks.tasks.sharing import check_others, rank_of
 from leakage_tasks.tasks.untargeted.options import UntargetedOptions, untargeted_options
 from leakage_tasks.tasks.untargeted.writers import writer_of
 
@@ -53,14 +53,12 @@ def _findings(
     if not stored.missing:
         return [stored.known[index] for index in range(len(texts))]
     writer, prompts, access = writer_of(lm, options, texts, corpora, chat)
-    processes = processes_of(lm)
 
     def stamped(finding: UntargetedFinding) -> UntargetedFinding:
         return dataclasses.replace(finding, data=corpora[0].about.corpus[:16], settings_hash=digest, access=access)
 
     def add(index: int, finding: UntargetedFinding) -> None:
-        if processes is not None:
-            processes.check_others()
+        check_others(lm)
         stored.add(index, finding.scheme, stamped(finding).to_json())
 
     findings = extract_untargeted(

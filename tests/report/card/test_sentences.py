@@ -46,6 +46,12 @@ def test_a_rate_has_its_interval_number_tier_kind_share_and_attack(tmp_path: Pat
     assert found == f"{rate}, {over}{control}, by the attack exposure (black box). {LOWER_BOUND}"
 
 
+def test_an_attack_of_unknown_access_has_no_empty_brackets(tmp_path: Path) -> None:
+    content = tiered()
+    content["configs"]["canary_extraction"]["leakage"]["attacks"][0]["access"] = ""
+    assert ", by the attack exposure. " in sentences(tmp_path, content)["canary_extraction/extracted_x1"]
+
+
 def test_an_exposure_is_in_bits(tmp_path: Path) -> None:
     found = sentences(tmp_path, tiered())["canary_exposure/exposure_x1"]
     assert found.startswith(
