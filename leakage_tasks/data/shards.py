@@ -52,7 +52,6 @@ class Shards:
         return self.root
 
     def path(self, name: str) -> Path:
-        """Return the path of a shard."""
         return self.root / name
 
 

@@ -38,13 +38,11 @@ class OfDocument(NamedTuple, Generic[Value]):
 
 @of_defined
 def window_mean(values: list[OfDocument[float]]) -> float:
-    """Return the mean over windows."""
     return statistics.fmean(value.value for value in values)
 
 
 @of_defined
 def document_count(values: list[OfDocument[Any]]) -> float:
-    """Return the number of documents."""
     return len({value.document for value in values})
 
 

@@ -152,7 +152,6 @@ class CanaryTask(LocalTask):
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """The settings of the attack."""
         return {
             "goal": self.GOAL,
             "attack": self.options.attack,

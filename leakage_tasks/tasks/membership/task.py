@@ -63,7 +63,6 @@ class Unlogged(str):
 
 
 def value_of(value: Any) -> Any:
-    """Return the value of a row."""
     return value.value if isinstance(value, Unlogged) else value
 
 

@@ -32,7 +32,7 @@ def read_corpus(corpus: IndexSource) -> CorpusIndex:
     path = Path(corpus.data)
     if is_hub(path):
         raise OptionError(f"{corpus.data}: make an index of it once, with {_command(corpus)}, and give its folder")
-    return _index(corpus, _state(path))
+    return _index(corpus, file_states(path.rglob("*") if path.is_dir() else [path]))
 
 
 def check_controls(corpus: CorpusIndex, controls: CorpusIndex, data: str, unseen: str, n: int) -> None:
@@ -86,8 +86,3 @@ def _index(corpus: IndexSource, state: FileStates) -> CorpusIndex:
     index = build_index(documents_of(corpus, tokenizer, in_metadata), tokenizer, corpus.tokenizer or "", corpus.data)
     log.info("leakage: indexed the %d tokens of %s", index.about.tokens, corpus.data)
     return index
-
-
-def _state(path: Path) -> FileStates:
-    """Return the names, sizes and modification times of a corpus' files, to detect changes."""
-    return file_states(path.rglob("*") if path.is_dir() else [path])

@@ -237,7 +237,6 @@ class _DataCheck:
         return wide
 
     def report(self) -> Preflight:
-        """Return the result of the check."""
         self._bar.close()
         counts = tuple(self._counts(canary) for canary in self._canaries)
         data = (self._rows, self.walk.total, manifest_hash(self._canaries))
