@@ -27,7 +27,7 @@ class PrefixCurve:
     """One line: the shares of windows by length of the prefix, in ascending order, with intervals by document."""
 
     name: str
-    shares: Sequence[style.Share]
+    shares: Sequence[style.LengthShare]
 
 
 def prefix_curves(name: str, findings: Sequence[SuffixFinding], distance: str = "tokens") -> list[PrefixCurve]:
@@ -58,9 +58,9 @@ def prefix_curves(name: str, findings: Sequence[SuffixFinding], distance: str = 
     return curves
 
 
-def _share(prefix: int, values: Sequence[tuple[float, int]]) -> style.Share:
+def _share(prefix: int, values: Sequence[tuple[float, int]]) -> style.LengthShare:
     hits, documents = zip(*values, strict=True)
-    return style.Share(prefix, sum(hits) / len(hits), *clustered_share(hits, documents))
+    return style.LengthShare(prefix, sum(hits) / len(hits), *clustered_share(hits, documents))
 
 
 def draw_prefixes(curves: Sequence[PrefixCurve]) -> Figure:

@@ -33,7 +33,7 @@ class RunCurve:
     name: str
     count: int
     controls: bool
-    shares: tuple[style.Share, ...]
+    shares: tuple[style.LengthShare, ...]
 
 
 def run_curves(texts: Sequence[TextDetail], name: str = "") -> list[RunCurve]:
@@ -59,11 +59,11 @@ def run_curves(texts: Sequence[TextDetail], name: str = "") -> list[RunCurve]:
     return curves
 
 
-def _shares(lengths: Sequence[int], least: int) -> list[style.Share]:
+def _shares(lengths: Sequence[int], least: int) -> list[style.LengthShare]:
     steps = sorted({least, *(length for length in lengths if length > least), max(least, *lengths) + 1})
     hits = [(step, sum(length >= step for length in lengths)) for step in steps]
     total = len(lengths)
-    return [style.Share(step, count / total, *clopper_pearson(count, total)) for step, count in hits]
+    return [style.LengthShare(step, count / total, *clopper_pearson(count, total)) for step, count in hits]
 
 
 def runs_of(sources: Sequence[str | Path]) -> list[RunCurve]:

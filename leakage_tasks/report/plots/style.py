@@ -41,7 +41,7 @@ _SPACES = re.compile(rb"\s*\n\s*")
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "lm-eval-leakage"}
 
 
-class Share(NamedTuple):
+class LengthShare(NamedTuple):
     """A share with its 95 % interval, at a length in tokens."""
 
     length: int
@@ -50,7 +50,7 @@ class Share(NamedTuple):
     high: float
 
 
-def reach(value: Value | Share) -> tuple[float, float]:
+def reach(value: Value | LengthShare) -> tuple[float, float]:
     """Return the distances from a value to the ends of its interval, or zeros without an interval."""
     if value.value is None or value.low is None or value.high is None:
         return 0.0, 0.0
