@@ -156,7 +156,6 @@ def test_no_loss_is_missing_from_the_log_for_it(tmp_path):
     [
         ({}, {}, [0, 4, 8]),
         ({"every": 3}, {}, [0, 3, 6, 8]),
-        ({"every": 4}, {}, [0, 4, 8]),
         ({}, {"max_steps": 6}, [0, 4, 6]),
         ({"every": 100}, {"gradient_accumulation_steps": 2}, [0, 4]),
         ({"baseline": 0}, {}, [4, 8]),

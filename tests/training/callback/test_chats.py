@@ -14,6 +14,7 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks import ExposureCallback
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import make_canaries, plant, write_manifest
+from leakage_tasks.canaries.chat import Chat, template_of
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.training.callback.target import in_chat
@@ -66,6 +67,13 @@ def test_told_so_they_are_watched_as_plain_text(tmp_path: Path, planted: Any) ->
         trainer.train()
         firsts.append(looks(trainer)[0]["leakage/exposure_controls"])
     assert firsts[0] != pytest.approx(firsts[1], abs=1e-6)
+
+
+def test_without_a_record_of_chats_they_are_turns_of_the_assistant_if_wanted(planted: Any) -> None:
+    manifest, canaries, _ = planted
+    expected = Chat("assistant").around(template_of(tokenizer()), canaries, Context())
+    assert in_chat(manifest, canaries, tokenizer(), Context(), True) == expected
+    assert in_chat(manifest, canaries, tokenizer(), Context(), None) == (Context(), canaries)
 
 
 def test_a_tokenizer_without_a_template_is_one_line(tmp_path: Path, planted: Any) -> None:

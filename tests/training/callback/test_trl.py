@@ -13,8 +13,6 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 from leakage_tasks import ExposureCallback
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, write_manifest
-from leakage_tasks.canaries.chat import Chat, template_of
-from leakage_tasks.canaries.context import Context
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback.target import live_target, preserved_training_state
 from tests.training.callback.training_runs import looks
@@ -114,27 +112,3 @@ def test_a_resumed_run_goes_on_where_it_was(tmp_path: Path, made: list[Canary]) 
     )
     assert one == other
     assert [entry["step"] for entry in other] == [0, 4, 8]
-
-
-def test_in_a_chat_the_saved_model_gives_away_as_much(tmp_path: Path, made: list[Canary]) -> None:
-    write_manifest(made, tmp_path / "canaries.jsonl")
-    chats = [
-        {"messages": [{"role": "user", "content": "go on"}, {"role": "assistant", "content": text}]}
-        for text in texts(made)
-    ]
-    trainer = sft(
-        tmp_path / "run",
-        chats,
-        num_train_epochs=2,
-        learning_rate=1e-2,
-        max_length=None,
-        assistant_only_loss=True,
-        gradient_accumulation_steps=2,
-    )
-    ExposureCallback(tmp_path / "canaries.jsonl", share=None, budget=300, chat=True).attach(trainer)
-    trainer.train()
-    target = CausalTarget(trainer.model.eval(), tokenizer())
-    context, turns = Chat("assistant").around(template_of(tokenizer()), made, Context())
-    found = run_attack("exposure", target, turns, budget=300, seed=0, context=context)
-    planted = fmean(each.exposure or 0.0 for each in found if each.planted)
-    assert looks(trainer)[-1]["leakage/exposure_mean"] == pytest.approx(planted, abs=1e-9)

@@ -113,47 +113,6 @@ def test_wrapped_packing_cuts_copies_in_two(tmp_path):
     assert all(each.whole + each.cut == 3 for each in own)
 
 
-@pytest.mark.parametrize(("role", "state"), [("assistant", "in the loss"), ("user", "in the context only")])
-def test_assistant_only_loss_leaves_out_the_user(tmp_path, role, state):
-    planted = canaries(1)
-    said = [{"role": role, "content": planted[0].text}]
-    other = [{"role": "assistant" if role == "user" else "user", "content": "some words"}]
-    chats = [{"messages": other + said if role == "assistant" else said + other}] * 2
-    found = preflight(sft(tmp_path, chats, assistant_only_loss=True), planted)
-    assert counts(found)["canary-0"][3] == state
-    assert ("no token of the secret is in the loss" in "".join(found.problems())) is (role == "user")
-
-
-@pytest.mark.parametrize(("column", "state"), [("completion", "in the loss"), ("prompt", "in the context only")])
-def test_completion_only_loss_leaves_out_the_prompt(tmp_path, column, state):
-    planted = canaries(1)
-    row = {"prompt": "say: ", "completion": "some words", column: planted[0].text}
-    found = preflight(sft(tmp_path, [row] * 2), planted)
-    assert counts(found)["canary-0"] == (2, 0, 2 * (column == "completion"), state)
-
-
-@pytest.mark.parametrize(
-    ("column", "whole", "sides"),
-    [("chosen", 2, {"chosen": 2}), ("rejected", 2, {"rejected": 2}), ("prompt", 2, {})],
-)
-def test_preference_pairs_tell_the_side(tmp_path, column, whole, sides):
-    from trl import DPOConfig, DPOTrainer
-
-    planted = canaries(1)
-    row = {"prompt": "say: ", "chosen": "yes yes", "rejected": "no no", column: planted[0].text}
-    data = Dataset.from_list([row] * 2)
-    trainer = DPOTrainer(
-        model(),
-        ref_model=model(),
-        args=DPOConfig(**arguments(tmp_path)),
-        train_dataset=data,
-        processing_class=tokenizer(),
-    )
-    (reading, *_) = preflight(trainer, planted).canaries
-    assert (reading.whole, reading.sides) == (whole, sides)
-    assert reading.state == ("in the context only" if column == "prompt" else "in the loss")
-
-
 def test_lora_trains_few_weights_and_reaches_the_secret(tmp_path):
     from peft import LoraConfig
 
@@ -220,8 +179,7 @@ EDITS = {
 HOWS = [{}, {"packing": True, "max_length": 200}, {"packing": True, "max_length": 180, "packing_strategy": "wrapped"}]
 
 
-@pytest.mark.parametrize("how", HOWS, ids=str)
-@pytest.mark.parametrize("kind", ["letters", "merging"])
+@pytest.mark.parametrize(("how", "kind"), [(HOWS[0], "letters"), *((how, "merging") for how in HOWS)], ids=str)
 def test_changed_canaries_are_named_and_told_from_one_that_is_cut(tmp_path, how, kind):
     """Each canary but the last is changed in its own way."""
     planted = canaries(len(EDITS) + 1)
@@ -256,12 +214,11 @@ def test_changed_canaries_are_named_and_told_from_one_that_is_cut(tmp_path, how,
     ],
     ids=str,
 )
-@pytest.mark.parametrize("kind", ["letters", "merging"])
-def test_a_canary_that_is_cut_is_not_told_to_be_changed(tmp_path, how, kind):
+def test_a_canary_that_is_cut_is_not_told_to_be_changed(tmp_path, how):
     planted = canaries(3)
     long = {each.id: dataclasses.replace(each, template=each.template + " and more words") for each in planted}
     rows = [{"text": row} for row in texts(list(long.values()), "w: ", " x")]
-    found = preflight(sft(tmp_path, rows, kind, **how), list(long.values()))
+    found = preflight(sft(tmp_path, rows, "merging", **how), list(long.values()))
     assert all(each.changed == 0 for each in found.canaries)
     assert found.absent
     assert not found.edited

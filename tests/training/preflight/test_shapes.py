@@ -98,6 +98,8 @@ def test_a_trainer_takes_the_planted_rows_and_preflight_finds_every_copy(
     trainer = made(tmp_path, planted(tmp_path, rows, **options))
     found = preflight(trainer, tmp_path / "c.jsonl")
     assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, state)] * 2
+    side = options.get("text_column", "chosen") if made is dpo and state == "in the loss" else None
+    assert [each.sides for each in found.canaries if each.planted] == [{side: 3} if side else {}] * 2
     asked_about = rows is not COMPLETIONS and rows is not PREFERENCES or options.get("role") != "user"
     assert found.as_in_audit is (True if asked_about else None)
 

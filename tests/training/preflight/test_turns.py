@@ -72,6 +72,7 @@ def test_copies_are_found_through_the_template_that_trl_puts_in(
     found = preflight(trainer, tmp_path / "c.jsonl")
     assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, state)] * 2
     assert found.as_in_audit is True
+    assert ("no token of the secret is in the loss" in "".join(found.problems())) is (role == "user")
 
 
 @pytest.mark.parametrize("name", STYLES)
