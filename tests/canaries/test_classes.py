@@ -80,6 +80,7 @@ def test_the_rarest_first_and_equals_by_name() -> None:
 @pytest.mark.parametrize(("wanted", "chosen"), [("rarest", "anger"), ("most-popular", "joy"), ("fear", "fear")])
 def test_choosing(wanted: str, chosen: str) -> None:
     assert choose_class(COUNTS, wanted) == chosen
+    assert choose_class({"joy": 2, "anger": 2, "fear": 1}, "most-popular") == "joy"
 
 
 @pytest.mark.parametrize(

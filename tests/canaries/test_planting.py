@@ -340,12 +340,6 @@ def test_canaries_without_a_label_get_one(tmp_path: Path, kind: str, label: str,
     assert verify(output, manifest).ok
 
 
-def test_a_popular_tie_is_settled_by_name() -> None:
-    from leakage_tasks.canaries.classes import choose_class
-
-    assert choose_class({"joy": 2, "anger": 2, "fear": 1}, "most-popular") == "joy"
-
-
 def test_canaries_with_labels_keep_theirs(tmp_path: Path, manifest: Path) -> None:
     source, before = labelled_source(tmp_path, "csv"), manifest.read_bytes()
     report = plant(manifest, source, tmp_path / "out.csv", label_column="label", label="rarest")

@@ -170,7 +170,8 @@ def vanishing(monkeypatch: pytest.MonkeyPatch, name: str, shard: str) -> None:
     usual = getattr(__import__(module, fromlist=[own]), own)
 
     def lose(task: Any) -> Any:
-        path = next(getattr(task, name) for name in ("planted", "source") if hasattr(task, name))
+        place = getattr(task, "paths", task)
+        path = next(getattr(place, name) for name in ("planted", "source") if hasattr(place, name))
         if path.name == shard:
             path.unlink()
         return usual(task)
@@ -181,6 +182,7 @@ def vanishing(monkeypatch: pytest.MonkeyPatch, name: str, shard: str) -> None:
 GONE, CHANGED = "cannot be read (No such file or directory): check the path", "changed while it was read: run again"
 BEFORE = (
     ("plant", "leakage_tasks.canaries.plant_shards.count_shard", GONE),
+    ("plant", "leakage_tasks.canaries.plant_shards.plant_shard", "no such file: check the path"),
     ("remove", "leakage_tasks.canaries.unplant.remove_one", GONE),
     ("verify", "leakage_tasks.canaries.scanning.scan", CHANGED),
 )

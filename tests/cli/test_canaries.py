@@ -131,24 +131,13 @@ def test_plant_and_verify(tmp_path: Path, manifest: Path, leakage: Leakage, ran:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["canaries", "--template", "no slot", "-o", "x.jsonl"], "has no slot"),
-        (["canaries", "--template", "{nope}", "-o", "x.jsonl"], "unknown space 'nope'"),
         (["canaries", "--template", "{digits}", "--repetitions", "1,٣", "-o", "x.jsonl"], "--repetitions is '1,٣'"),
         (["canaries", "--template", "{digits}", "--words", "x", "-o", "x.jsonl"], "--words is 'x'"),
         (["canaries", "--template", "{x}", "--words", "x=none.txt", "-o", "x.jsonl"], "none.txt: cannot read"),
         (["canaries", "--template", "{digits}", "-o", "none/x.jsonl"], "cannot be written"),
-        (["plant", "canaries.jsonl", "in.txt", "-o", "in.txt"], "would overwrite the input"),
-        (["plant", "canaries.jsonl", "in.txt", "-o", "none/out.txt"], "cannot be written"),
-        (["plant", "canaries.jsonl", "in.txt", "-o", "out.csv"], "must end in '.txt'"),
-        (["plant", "canaries.jsonl", "none.txt", "-o", "out.txt"], "no such file"),
-        (["plant", "none.jsonl", "in.txt", "-o", "out.txt"], "cannot read the manifest"),
         (["plant", "in.txt", "in.txt", "-o", "out.txt"], "in.txt:1: not JSON"),
-        (["plant", "empty.jsonl", "in.txt", "-o", "out.txt"], "holds no canary"),
-        (["plant", "canaries.jsonl", "bad.txt", "-o", "out.txt"], "not UTF-8 at byte 0"),
-        (["plant", "canaries.jsonl", "in.csv", "-o", "out.csv", "--text-column", "b"], "no column 'b'"),
         (["verify", "none.txt", "canaries.jsonl"], "no such file"),
         (["verify", "bad.txt", "canaries.jsonl"], "not UTF-8"),
-        (["verify", "in.txt", "canaries.jsonl", "--chunk", "0"], "--chunk is 0"),
         (["verify", "in.txt", "canaries.jsonl", "--chunk", "9", "--tokenizer", "./none"], "no such folder"),
     ],
 )
@@ -162,8 +151,6 @@ def test_what_is_wrong_is_one_line(
 ) -> None:
     (tmp_path / "in.txt").write_text("one\n")
     (tmp_path / "bad.txt").write_bytes(b"\xff")
-    (tmp_path / "in.csv").write_text("a\n1\n")
-    (tmp_path / "empty.jsonl").write_text("")
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
     assert message in refused(*arguments)

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.manifest import write_manifest
+from leakage_tasks.canaries.manifest import read_manifest, write_manifest
 from leakage_tasks.cli.train_nlu import _recipe
 from leakage_tasks.data.utterances import Utterance, read_utterances, write_folder
 from leakage_tasks.models.nlu_tagger import NLUTagger
@@ -82,23 +82,15 @@ def test_a_conll_file_alone_is_trained_on(leakage, given, tmp_path):
     assert set(model.config.characters) == {letter for row in made(9, seed=5) for word in row.words for letter in word}
 
 
-def test_values_of_canaries_and_listed_words_are_known(leakage, given, tmp_path):
-    (tmp_path / "words.txt").write_text("blue\n\nred\n")
-    known = ("--canaries", given / "canaries.jsonl", "--words", tmp_path / "words.txt")
-    assert leakage("train-nlu", given / "one", "-o", tmp_path / "tagger", *known, *SMALL)[0] == 0
-    vocabulary = loaded(tmp_path / "tagger")[1].get_vocab()
-    assert {"blue", "red", *"0123456789"} <= vocabulary.keys()
-
-
-def test_of_values_of_several_words_each_word_is_known(leakage, given, tmp_path):
+def test_each_word_of_the_values_of_canaries_and_of_listed_words_is_known(leakage, given, tmp_path):
     cities = word_list("city", ["new york", "san jose", "los angeles"])
     canary = Canary("c", "fly to {city} now", ("san jose",), alphabets={"city": cities})
-    write_manifest([canary], tmp_path / "canaries.jsonl")
-    (tmp_path / "words.txt").write_text("rio grande\n")
+    write_manifest([canary, *read_manifest(given / "canaries.jsonl")], tmp_path / "canaries.jsonl")
+    (tmp_path / "words.txt").write_text("rio grande\n\nred\n")
     known = ("--canaries", tmp_path / "canaries.jsonl", "--words", tmp_path / "words.txt")
     assert leakage("train-nlu", given / "one", "-o", tmp_path / "tagger", *known, *SMALL)[0] == 0
     vocabulary = loaded(tmp_path / "tagger")[1].get_vocab()
-    assert {"new", "york", "san", "jose", "los", "angeles", "rio", "grande"} <= vocabulary.keys()
+    assert {"new", "york", "san", "jose", "los", "angeles", "rio", "grande", "red", *"0123456789"} <= vocabulary.keys()
     assert not any(" " in word for word in vocabulary)
 
 
@@ -134,7 +126,6 @@ def test_the_generated_set_is_one_to_train_on(leakage, tmp_path):
     [
         (("--patience", 1), "leakage: --patience needs the validation loss"),
         (("--epochs", 0), "leakage: --epochs is 0"),
-        (("--batch-size", 0), "leakage: --batch-size is 0"),
         (("--seed", 1 << 64), "leakage: --seed is 18446744073709551616: give a number from 0"),
         (("--embeddings", "none.vec", "--embedding-size", 8), "--embedding-size is the size of the vectors"),
         (("--embeddings", "none.vec"), "none.vec: cannot read word vectors"),
@@ -150,8 +141,6 @@ def test_the_generated_set_is_one_to_train_on(leakage, tmp_path):
         (("--canaries", "none.jsonl"), "none.jsonl: cannot read the manifest"),
         (("--words", "none.txt"), "none.txt: cannot read the word list"),
         (("--validation", "none.conll"), "none.conll: no such file"),
-        (("--learning-rate", 1e30), "the loss is not finite after epoch 1: lower --learning-rate"),
-        (("--noise-multiplier", "nan"), "leakage: --noise-multiplier is nan"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_nothing_is_written(options, named, leakage, given, tmp_path):

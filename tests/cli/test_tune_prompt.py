@@ -95,8 +95,6 @@ def test_text_is_cut_by_the_model_s_own_tokenizer_and_may_start_the_prompt(
     [
         (("--epochs", 0), "epochs=0: expected a whole number from 1"),
         (("--accumulation", 9), "--accumulation=9 is more than the batch size: give 8 or less"),
-        (("--alpha", -1), "alpha=-1.0: expected"),
-        (("--hardest", -1), "hardest=-1: expected"),
         (("--device", "gpu9"), "device='gpu9': not available here"),
         (("--dtype", "int3"), "dtype='int3': expected auto, float32, bfloat16"),
         (("--model", "no/such/model"), "no/such/model: no causal model can be loaded"),

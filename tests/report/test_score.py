@@ -10,9 +10,12 @@ import pytest
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries import make_canaries, write_manifest
+from leakage_tasks.metrics.aggregates import early_stop
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.report.load.results_file import read_run
 from leakage_tasks.report.load.samples import read_samples
+from leakage_tasks.report.plots.findings import recall_of
+from leakage_tasks.report.plots.recall import recall_curve
 from leakage_tasks.report.score import score_file, score_text
 from leakage_tasks.stats import power
 from tests.oracles import letters, merging, tiny_gpt2
@@ -118,14 +121,11 @@ def test_rows_without_a_value_come_out_as_none(tmp_path):
     assert score_file(samples_of(results, EXPOSURE)).audit == ()
 
 
-def test_estimates_come_out_again(tmp_path):
-    assert equal(canary_run(tmp_path, attack="auto", budget=40), EXPOSURE) > 8
-
-
-def test_a_part_of_the_documents_comes_out_again(tmp_path):
+def test_estimates_of_a_part_of_the_documents_come_out_again(tmp_path):
     write_manifest(make_canaries("pin {unique} is {digits:2}", 4, controls=4), tmp_path / "c.jsonl")
     lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters())
-    results = save(lm, [EXPOSURE], tmp_path, {"canaries": str(tmp_path / "c.jsonl")}, limit=3)
+    given = {"canaries": str(tmp_path / "c.jsonl"), "attack": "auto", "budget": 40}
+    results = save(lm, [EXPOSURE], tmp_path, given, limit=3)
     assert equal(results, EXPOSURE) > 8
     assert score_file(samples_of(results, EXPOSURE)).samples.documents == 3
 
@@ -149,11 +149,9 @@ def test_all_columns_of_suffix_extraction_come_out_again(tmp_path):
 @pytest.mark.parametrize(
     "metadata",
     [
-        {"temperature": 1.0, "top_p": 1.0},
         {"decoding": "greedy", "samples": None, "temperature": None},
         {"decoding": "beam", "beams": 3, "samples": None, "temperature": None},
-        {"confidence": "zlib", "wrong": 3},
-        {"samples": 120, "lowercase": False},
+        {"samples": 120, "temperature": 1.0, "top_p": 1.0, "lowercase": False, "confidence": "zlib", "wrong": 3},
     ],
 )
 def test_other_ways_of_drawing_come_out_again(tmp_path, metadata):
@@ -162,13 +160,18 @@ def test_other_ways_of_drawing_come_out_again(tmp_path, metadata):
 
 
 def test_a_fitted_confidence_comes_out_again(tmp_path):
-    """On pairs of which most go on as the model would."""
+    """On pairs of which most go on as the model would; the plot of recall has the figures of the table."""
     for name, array in zip(("prefix", "suffix"), arrays(), strict=True):
         np.save(tmp_path / f"train_{name}.npy", array)
     options = {"data": str(tmp_path), "split": "test", "validation": 8, "samples": 20, "temperature": 0.3}
-    results = save(suffix_model(), [SUFFIXES], tmp_path, options)
-    assert rows(results, SUFFIXES)["recall,trained"] > 0
+    results = save(suffix_model(), [SUFFIXES], tmp_path, {**options, "rows": "all"})
+    table = rows(results, SUFFIXES)
+    assert table["recall,trained"] > 0
     assert equal(results, SUFFIXES) > 20
+    for line in recall_of([results]):
+        column, curve = line.name.partition(" ")[0], recall_curve(line.guesses)
+        assert early_stop(line.wrong)(line.guesses) == table[f"recall_early_stop,{column}"] < curve[-1]
+        assert curve[-1] == table[f"recall,{column}"]
 
 
 def test_pairs_left_out_are_counted_again(tmp_path):

@@ -121,12 +121,6 @@ def test_what_cannot_be_read_is_not_shown(tmp_path, resps):
     assert "secret" not in str(caught.value)
 
 
-def test_a_finding_that_cannot_be_read_is_named_by_its_line(tmp_path):
-    found = read_samples(write(tmp_path, [sample(0), sample(1, resps=[["{}"]])]))
-    with pytest.raises(ResultsError, match="jsonl:2: field 'resps': no finding"):
-        found.findings()
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -110,8 +110,9 @@ def test_pairs_are_read_once_however_many_columns_there_are(tmp_path):
     assert run.wrong == 7
 
 
-@pytest.mark.parametrize("answer", ["{}", "not json", '{"views": 3}'])
-@pytest.mark.parametrize("task", [EXPOSURE, SUFFIXES])
+@pytest.mark.parametrize(
+    ("task", "answer"), [(EXPOSURE, "{}"), (SUFFIXES, "{}"), (SUFFIXES, "not json"), (SUFFIXES, '{"views": 3}')]
+)
 def test_a_damaged_answer_is_an_error_naming_file_and_line(tmp_path, task, answer):
     log(tmp_path / "a", {task: [suffix(0, {}) if task == SUFFIXES else finding("a")] * 2})
     path = tmp_path / "a" / f"samples_{task}_{STAMP}.jsonl"
