@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 import pytest
 
 from leakage_tasks.attacks.suffix.finding import Likeness, SuffixFinding, SuffixView
-from leakage_tasks.cli.plot import APP
-from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.findings import prefixes_of
@@ -24,23 +22,9 @@ COSTS = {"costs": np.random.default_rng(0).normal(60, 8, 100).round(4).tolist()}
 
 
 @pytest.fixture
-def plot(monkeypatch, capsys):
-    """``leakage plot`` with arguments: exit code, stdout and the error's words."""
-
-    def run(*arguments) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["leakage plot", *map(str, arguments)])
-        capsys.readouterr()
-        words = ""
-        try:
-            APP()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        except LeakageError as error:
-            code, words = 2, str(error)
-        out, err = capsys.readouterr()
-        return code, out, words + err
-
-    return run
+def plot(leakage):
+    """``leakage plot`` with arguments: exit code, stdout and stderr."""
+    return partial(leakage, "plot")
 
 
 @pytest.fixture
@@ -94,9 +78,9 @@ def test_an_ending_writes_that_one_the_same_every_time(plot, folder, kind):
 def test_shares_by_prefix_have_intervals_by_document(folder):
     exact, near, controls = prefixes_of([folder / "runs"])
     assert [curve.name for curve in (exact, near, controls)] == ["exact", "approximate", "approximate, controls"]
-    assert [(share.length, share.value) for share in exact.shares] == [(4, 0), (8, 3 / 9)]
+    assert [(share.prefix, share.value) for share in exact.shares] == [(4, 0), (8, 3 / 9)]
     assert (exact.shares[1].low, exact.shares[1].high) == pytest.approx(clopper_pearson(3, 9))
-    assert [(share.length, share.value) for share in controls.shares] == [(4, 0), (8, 2 / 6)]
+    assert [(share.prefix, share.value) for share in controls.shares] == [(4, 0), (8, 2 / 6)]
 
 
 def test_the_chosen_columns_are_drawn_against_each_other(plot, tmp_path):
@@ -174,6 +158,6 @@ def test_what_can_be_put_right_is_one_line(plot, folder, monkeypatch, arguments,
     monkeypatch.chdir(folder)
     code, out, err = plot(*arguments)
     assert (code, out) == (2, "")
-    assert err.startswith(words)
-    assert "\n" not in err
+    assert err.startswith(f"leakage: {words}")
+    assert err.count("\n") == 1
     assert not [*folder.glob("x*"), *folder.glob(".*")]

@@ -3,13 +3,10 @@
 import json
 import re
 import shutil
+from functools import partial
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from leakage_tasks.cli.score import score_command
-from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
 from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.report.score import score_file
 from tests.report.logged import finding, log
@@ -30,18 +27,9 @@ def suffixes(tmp_path_factory):
 
 
 @pytest.fixture
-def run():
-    """The command: exit code and stdout, or the error it raises for the command line to print."""
-    app = typer.Typer()
-    app.command()(score_command)
-
-    def call(*arguments):
-        done = CliRunner().invoke(app, [str(each) for each in arguments])
-        if isinstance(done.exception, LeakageError):
-            raise done.exception
-        return done.exit_code, done.stdout
-
-    return call
+def run(leakage):
+    """The command: exit code, stdout and stderr."""
+    return partial(leakage, "score")
 
 
 def line_of(text, *words):
@@ -52,13 +40,13 @@ def line_of(text, *words):
 
 def test_control_characters_in_samples_reach_no_terminal(run, tmp_path):
     log(tmp_path, {EXPOSURE: [finding("a"), finding("k", repetitions=0)]}, columns=("none", "\x1b[2Jx"))
-    _, text = run(tmp_path, "--all")
+    _, text, _ = run(tmp_path, "--all")
     assert "\ufffd[2Jx" in text
     assert "\x1b" not in text
 
 
 def test_a_row_stands_with_its_interval_unit_and_words(run, canaries):
-    code, text = run(samples_of(canaries, EXPOSURE))
+    code, text, _ = run(samples_of(canaries, EXPOSURE))
     scores = score_file(samples_of(canaries, EXPOSURE)).scores["none"]
     assert code == 0
     line = line_of(text, "none", "exposure")
@@ -70,7 +58,7 @@ def test_a_row_stands_with_its_interval_unit_and_words(run, canaries):
 
 
 def test_it_ends_with_whether_it_equals_the_run(run, canaries):
-    code, text = run(samples_of(canaries, "canary_extraction"))
+    code, text, _ = run(samples_of(canaries, "canary_extraction"))
     number = len(every_row(json.loads(canaries.read_text()), "canary_extraction"))
     assert text.splitlines()[-1] == f"equal to {canaries.name} ({number} rows)"
     assert code == 0
@@ -83,7 +71,7 @@ def test_a_difference_is_listed_and_ends_in_1(run, canaries, tmp_path):
     data = json.loads(results.read_text())
     data["results"][EXPOSURE]["rank,none"] = -1
     results.write_text(json.dumps(data))
-    code, text = run(tmp_path, "-o", tmp_path / "scores.json")
+    code, text, _ = run(tmp_path, "-o", tmp_path / "scores.json")
     assert code == 1
     assert f"differs from {canaries.name}" in text
     assert "rank,none: -1.0 in the run, " in text
@@ -91,22 +79,22 @@ def test_a_difference_is_listed_and_ends_in_1(run, canaries, tmp_path):
 
 
 def test_only_the_runs_own_column_is_shown_unless_all_are_asked_for(run, suffixes):
-    _, text = run(samples_of(suffixes, SUFFIXES))
+    _, text, _ = run(samples_of(suffixes, SUFFIXES))
     assert "zlib" not in {line.split()[0] for line in text.splitlines()}
     assert re.search(r"^\d+ more columns with --all", text, re.MULTILINE)
-    _, every = run(samples_of(suffixes, SUFFIXES), "--all")
+    _, every, _ = run(samples_of(suffixes, SUFFIXES), "--all")
     assert "zlib" in {line.split()[0] for line in every.splitlines()}
     assert "more columns" not in every
 
 
 def test_what_samples_do_not_tell_is_said(run, suffixes, canaries):
-    _, text = run(samples_of(suffixes, SUFFIXES))
+    _, text, _ = run(samples_of(suffixes, SUFFIXES))
     assert "guesses_written is left out: it counts guesses that the run wrote to a file" in text
     assert "left out" not in run(samples_of(canaries, EXPOSURE))[1]
 
 
 def test_each_file_has_its_table_and_only_exposure_is_audited(run, canaries, suffixes):
-    code, text = run(canaries, suffixes)
+    code, text, _ = run(canaries, suffixes)
     assert code == 0
     headings = [line.split(",")[0] for line in text.splitlines() if ".jsonl" in line and " documents: " in line]
     assert headings == [EXPOSURE, "canary_extraction", SUFFIXES]
@@ -114,7 +102,7 @@ def test_each_file_has_its_table_and_only_exposure_is_audited(run, canaries, suf
 
 
 def test_the_audit_says_what_each_figure_means_and_why_one_is_missing(run, canaries):
-    _, text = run(samples_of(canaries, EXPOSURE), "--delta", "1e-5")
+    _, text, _ = run(samples_of(canaries, EXPOSURE), "--delta", "1e-5")
     assert f"audit at δ = 1e-05: {samples_of(canaries, EXPOSURE)}" in text
     figures = {each.name: each for each in score_file(samples_of(canaries, EXPOSURE), 1e-5).audit}
     auc, bound = figures["auc"], figures["epsilon"]
@@ -151,19 +139,16 @@ def test_all_of_it_goes_to_strict_json(run, canaries, suffixes, tmp_path):
 
 
 @pytest.mark.parametrize("delta", ["-1", "1", "nan"])
-def test_a_delta_that_is_none_is_refused(run, canaries, delta):
-    with pytest.raises(OptionError, match=r"--delta is .*: give a number of at least 0 and less than 1"):
-        run(canaries, f"--delta={delta}")
+def test_a_delta_that_is_none_is_refused(refused, canaries, delta):
+    assert re.search(r"--delta is .*: give a number of at least 0", refused("score", canaries, f"--delta={delta}"))
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(run, tmp_path):
-    with pytest.raises(LeakageError, match="make it first"):
-        run(tmp_path / "missing.jsonl", "-o", tmp_path / "none" / "scores.json")
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(refused, tmp_path):
+    assert "make it first" in refused("score", tmp_path / "missing.jsonl", "-o", tmp_path / "none" / "scores.json")
 
 
-def test_a_damaged_file_leaves_no_output(run, canaries, tmp_path):
+def test_a_damaged_file_leaves_no_output(refused, canaries, tmp_path):
     file = tmp_path / samples_of(canaries, EXPOSURE).name
     file.write_bytes(samples_of(canaries, EXPOSURE).read_bytes()[:-20])
-    with pytest.raises(ResultsError, match="jsonl:11: the line is cut off"):
-        run(file, "-o", tmp_path / "scores.json")
+    assert "jsonl:11: the line is cut off" in refused("score", file, "-o", tmp_path / "scores.json")
     assert not (tmp_path / "scores.json").exists()

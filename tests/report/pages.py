@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Mapping, Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,40 @@ EXPOSURE, EXTRACTION = "canary_exposure", "canary_extraction"
 DIGITS = 6
 SIZE = 10**DIGITS
 Doc = dict[str, Any]
+
+
+class Parsed(HTMLParser):
+    """The elements of a document with their attributes, its headings, and the text in each script and style."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: list[tuple[dict[str, str | None], str]] = []
+        self.text: list[str] = []
+        self.headings: list[str] = []
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem:
+            self.raw.append((self.elements[-1][1], data))
+            return
+        self.text.append(data)
+        self.headings += [data] if self._inside in ("h1", "h2") else []
+        self._inside = ""
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of all elements of a kind."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def words(self) -> str:
+        """The text outside script and style, with single spaces."""
+        return " ".join(" ".join(self.text).split())
 
 
 def board(folder: Path) -> Board:

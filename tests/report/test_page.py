@@ -10,7 +10,6 @@ import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -24,37 +23,9 @@ from leakage_tasks.report.page import page
 from leakage_tasks.report.page.guesses import marked
 from leakage_tasks.report.page.runs import PAIR_HEADS, describe_canary, describe_runs
 from leakage_tasks.report.plots.style import plain
-from tests.report.pages import board, canary, pair, usual_canaries, write_run
+from tests.report.pages import Parsed, board, canary, pair, usual_canaries, write_run
 
 NASTY = '"><img src=x onerror=alert(1)></script><script>alert(1)</script>\u2028\u2029&<!--'
-
-
-class Parsed(HTMLParser):
-    """The elements of a document with their attributes, and the text in each script and style."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.raw: list[tuple[dict[str, str | None], str]] = []
-        self.text: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        if self.cdata_elem:
-            self.raw.append((self.elements[-1][1], data))
-        else:
-            self.text.append(data)
-
-    def of(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
-
-    @property
-    def words(self) -> str:
-        """The text outside script and style, with single spaces."""
-        return " ".join(" ".join(self.text).split())
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,10 +16,8 @@ from huggingface_hub import ModelCard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from typer.testing import CliRunner
 
 from leakage_tasks.attacks.finding import Finding, finding_from_json
-from leakage_tasks.cli.card import card_command
 from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.report.card.card import make_card, read_measured_run
@@ -27,6 +26,7 @@ from leakage_tasks.report.card.index import unfit
 from leakage_tasks.report.card.sentences import describe_attacks, describe_tested
 from leakage_tasks.report.load.figures import Flag
 from leakage_tasks.report.load.markdown import escaped
+from tests.conftest import Refused
 from tests.report.made import STAMP, declaration, leaking, results, tiered, write
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -40,19 +40,6 @@ def card(folder: Path, old: str | None = None, *, name: str | None = None, conte
     found = results({**leaking(), **USEFUL}, **changed) if content is None else content
     run = read_measured_run(write(folder, found))
     return make_card(old, Path("README.md"), run, name=name, audited=[])
-
-
-def run_command(*arguments: object) -> str:
-    """What the command prints. Raises LeakageError."""
-    import typer
-
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(card_command)
-    done = CliRunner().invoke(app, [str(each) for each in arguments])
-    if isinstance(done.exception, LeakageError):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 def test_every_headline_figure_is_there_with_what_belongs_to_it(tmp_path):
@@ -360,41 +347,41 @@ def test_a_mark_within_a_line_is_none():
     assert split_card(text, Path("README.md")).with_section("x").text == f"{text}\n{START}\nx\n{END}\n"
 
 
-def test_a_card_of_bare_carriage_returns_gets_its_results_once(tmp_path):
+def test_a_card_of_bare_carriage_returns_gets_its_results_once(ran, tmp_path):
     path, place = write(tmp_path / "results", results(leaking())), tmp_path / "README.md"
     place.write_bytes(b"# One\r\rText.\r")
-    run_command(path, "--card", place)
+    ran("card", path, "--card", place)
     assert ModelCard.load(place).data.model_name == "one"
-    assert run_command(path, "--card", place) == f"{place}: up to date, nothing written\n"
+    assert ran("card", path, "--card", place)[0] == f"{place}: up to date, nothing written\n"
 
 
-def test_a_name_in_the_card_sends_no_control_characters_to_the_terminal(tmp_path):
+def test_a_name_in_the_card_sends_no_control_characters_to_the_terminal(ran, tmp_path):
     path, place = write(tmp_path / "results", results(leaking())), tmp_path / "README.md"
     place.write_text('---\nmodel-index:\n- name: "m\\e[2J\\a"\n  results: []\n---\n')
-    assert "of m\\x1b[2J\\x07 written" in run_command(path, "--card", place)
+    assert "of m\\x1b[2J\\x07 written" in ran("card", path, "--card", place)[0]
 
 
-def test_a_new_card_is_made_and_then_left_alone(tmp_path):
+def test_a_new_card_is_made_and_then_left_alone(ran, tmp_path):
     path, place = write(tmp_path / "results", results(leaking())), tmp_path / "README.md"
-    assert run_command(path, "--card", place) == f"{place}: section and 3 model-index results of one written\n"
+    assert ran("card", path, "--card", place)[0] == f"{place}: section and 3 model-index results of one written\n"
     data = ModelCard.load(place).data
     assert data.model_name == "one"
     before = place.stat()
-    assert run_command(tmp_path / "results", "--card", place) == f"{place}: up to date, nothing written\n"
+    assert ran("card", tmp_path / "results", "--card", place)[0] == f"{place}: up to date, nothing written\n"
     assert place.stat() == before
     text = place.read_text()
     assert text.startswith("---\nmodel-index:\n- name: one\n")
     assert f"---\n\n# one\n\n{START}\n" in text
 
 
-def test_mode_link_mark_and_line_ends_of_the_file_stay(tmp_path):
+def test_mode_link_mark_and_line_ends_of_the_file_stay(ran, tmp_path):
     path, real = write(tmp_path / "results", results(leaking())), tmp_path / "real.md"
     old = "\ufeff---\r\nlicense: mit # é\r\n---\r\n# T\r\nno end"
     real.write_bytes(old.encode())
     real.chmod(0o640)
     link = tmp_path / "README.md"
     link.symlink_to(real)
-    run_command(path, "--card", link)
+    ran("card", path, "--card", link)
     assert link.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o640
     new = real.read_bytes().decode()
@@ -403,23 +390,23 @@ def test_mode_link_mark_and_line_ends_of_the_file_stay(tmp_path):
     assert "\n" not in new.replace("\r\n", "")
     # The hub's library reads a file with that mark from version 2 on.
     assert ModelCard(new.removeprefix("\ufeff")).data.license == "mit"
-    run_command(path, "--card", link)
+    ran("card", path, "--card", link)
     assert real.read_bytes().decode() == new
 
 
-def test_a_dry_run_prints_the_section_and_writes_nothing(tmp_path):
+def test_a_dry_run_prints_the_section_and_writes_nothing(ran, tmp_path):
     path, place = write(tmp_path / "results", results(leaking())), tmp_path / "README.md"
-    assert "\n## Training-data leakage\n" in run_command(path, "--card", place, "--dry-run")
+    assert "\n## Training-data leakage\n" in ran("card", path, "--card", place, "--dry-run")[0]
     assert not place.exists()
 
 
-def test_samples_give_the_audit(tmp_path):
+def test_samples_give_the_audit(ran, tmp_path):
     path, place = write(tmp_path, results({"canary_exposure": leaking()["canary_exposure"]})), tmp_path / "README.md"
-    assert "### Audit" not in run_command(path, "--card", place, "--dry-run")
+    assert "### Audit" not in ran("card", path, "--card", place, "--dry-run")[0]
     found = [sample(number, planted=number < 6) for number in range(12)]
     logged = tmp_path / f"samples_canary_exposure_{STAMP}.jsonl"
     logged.write_text("".join(json.dumps(line) + "\n" for line, _ in found))
-    text = run_command(path, "--card", place, "--dry-run", "--delta", "1e-5")
+    text = ran("card", path, "--card", place, "--dry-run", "--delta", "1e-5")[0]
     assert "### Audit with controls, at δ = 1e-05" in text
     auc, tpr = audit([finding for _, finding in found], 1e-5)[:2]
     assert f"| {auc.title} | 1.00 | [" in text
@@ -449,29 +436,33 @@ def sample(number: int, planted: bool):
     return line, finding_from_json(finding.to_json())
 
 
-def refused(*arguments: object, place: Path, old: str | bytes | None = None) -> str:
-    """The one line of an error that leaves the card as it was."""
-    if old is not None:
-        place.write_bytes(old if isinstance(old, bytes) else old.encode())
-    before = place.read_bytes() if place.is_file() else None
-    with pytest.raises(LeakageError) as error:
-        run_command(*arguments, "--card", place)
-    assert (place.read_bytes() if place.is_file() else None) == before
-    assert not [each for each in place.parent.iterdir() if each.name.endswith(".part")]
-    return str(error.value)
+@pytest.fixture
+def declined(refused: Refused) -> Callable[..., str]:
+    """The words of an error that leaves the card ``place`` as it was; ``old`` is its text before."""
+
+    def run(*arguments: object, place: Path, old: str | bytes | None = None) -> str:
+        if old is not None:
+            place.write_bytes(old if isinstance(old, bytes) else old.encode())
+        before = place.read_bytes() if place.is_file() else None
+        error = refused("card", *arguments, "--card", place)
+        assert (place.read_bytes() if place.is_file() else None) == before
+        assert not [each for each in place.parent.iterdir() if each.name.endswith(".part")]
+        return error.removeprefix("leakage: ")
+
+    return run
 
 
-def test_what_is_not_one_run_with_leakage_figures_is_refused(tmp_path):
+def test_what_is_not_one_run_with_leakage_figures_is_refused(declined, tmp_path):
     place, folder = tmp_path / "README.md", tmp_path / "results"
     write(folder / "a", results(leaking(), model="m/one"))
     write(folder / "b", results(leaking(), model="m/two"))
-    message = refused(folder, place=place)
+    message = declined(folder, place=place)
     assert "2 runs (one, two)" in message
     assert "give the results file of one run" in message
     useful = write(tmp_path / "useful", results({"lambada": {"acc": 0.5}}))
-    assert "no leakage was measured" in refused(useful, place=place)
+    assert "no leakage was measured" in declined(useful, place=place)
     null = write(tmp_path / "null", results({"canary_exposure": {"exposure": None}}))
-    assert "no leakage was measured" in refused(null, place=place)
+    assert "no leakage was measured" in declined(null, place=place)
     assert isinstance(pytest.raises(ResultsError, read_measured_run, null).value, LeakageError)
 
 
@@ -485,23 +476,23 @@ def test_what_is_not_one_run_with_leakage_figures_is_refused(tmp_path):
         (f"# T\n{START}\n", "README.md:2: "),
     ],
 )
-def test_a_card_that_cannot_be_written_to_is_left_alone(tmp_path, old, message):
+def test_a_card_that_cannot_be_written_to_is_left_alone(declined, tmp_path, old, message):
     path = write(tmp_path / "results", results(leaking()))
-    assert message in refused(path, place=tmp_path / "README.md", old=old)
+    assert message in declined(path, place=tmp_path / "README.md", old=old)
 
 
 @pytest.mark.parametrize(
     ("option", "value"), [("--delta", "1"), ("--delta", "-0.1"), ("--delta", "nan"), ("--name", " ")]
 )
-def test_unusable_options_are_refused(tmp_path, option, value):
+def test_unusable_options_are_refused(declined, tmp_path, option, value):
     path = write(tmp_path / "results", results(leaking()))
-    assert refused(path, option, value, place=tmp_path / "README.md").startswith(option)
+    assert declined(path, option, value, place=tmp_path / "README.md").startswith(option)
 
 
-def test_places_that_cannot_be_written_to_are_refused(tmp_path):
+def test_places_that_cannot_be_written_to_are_refused(refused, tmp_path):
     path = write(tmp_path / "results", results(leaking()))
-    assert "no folder" in str(pytest.raises(LeakageError, run_command, path, "--card", tmp_path / "no" / "a.md").value)
-    assert "not a file" in str(pytest.raises(LeakageError, run_command, path, "--card", tmp_path).value)
+    assert "no folder" in refused("card", path, "--card", tmp_path / "no" / "a.md")
+    assert "not a file" in refused("card", path, "--card", tmp_path)
     assert os.listdir(tmp_path) == ["results"]
 
 

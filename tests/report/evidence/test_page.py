@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -13,32 +12,9 @@ from leakage_tasks.core.records import WrongField
 from leakage_tasks.report.evidence.page import digest_in, page, record_in
 from leakage_tasks.report.evidence.record import Evidence, canonical, digest_of, evidence_from_json
 from tests.report.evidence.leaves import another, changed, leaves
+from tests.report.pages import Parsed
 
 NASTY = '"><img src=x onerror=alert(1)></script><script>alert(1)</script><b>&amp;'
-
-
-class Outline(HTMLParser):
-    """The elements of a page, with their attributes, and its headings."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.headings: list[str] = []
-        self._inside = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self._inside = tag
-
-    def handle_data(self, data: str) -> None:
-        if self._inside in ("h1", "h2"):
-            self.headings.append(data)
-            self._inside = ""
-
-    def named(self, tag: str) -> list[dict[str, str | None]]:
-        """The attributes of all elements of a kind."""
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +28,7 @@ def without_record(text: str) -> str:
 
 
 def test_the_sections_are_in_order(text: str):
-    assert Outline(text).headings == [
+    assert Parsed(text).headings == [
         "Evidence on training-data leakage",
         "1 Summary",
         "2 Protocol",
@@ -77,14 +53,14 @@ def test_the_page_holds_its_record_and_prints_its_digest(evidence: Evidence, tex
 
 
 def test_the_page_runs_no_script_and_loads_nothing(text: str):
-    outline = Outline(text)
-    assert outline.named("script") == [{"type": "application/json", "id": "record"}]
-    (policy,) = [meta["content"] for meta in outline.named("meta") if meta.get("http-equiv")]
+    outline = Parsed(text)
+    assert outline.of("script") == [{"type": "application/json", "id": "record"}]
+    (policy,) = [meta["content"] for meta in outline.of("meta") if meta.get("http-equiv")]
     assert policy is not None
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "script-src" not in policy
-    assert not outline.named("link")
-    assert all(str(image["src"]).startswith("data:image/svg+xml;base64,") for image in outline.named("img"))
+    assert not outline.of("link")
+    assert all(str(image["src"]).startswith("data:image/svg+xml;base64,") for image in outline.of("img"))
     assert not [attributes for _, attributes in outline.elements if any(name.startswith("on") for name in attributes)]
 
 
@@ -96,13 +72,13 @@ def test_it_prints_on_a4_with_chapters_on_new_pages(text: str):
 
 
 def test_every_figure_has_its_description(text: str):
-    images = Outline(text).named("img")
+    images = Parsed(text).of("img")
     assert images
     assert all(image["alt"] for image in images)
 
 
 def test_shown_numbers_carry_their_exact_value(evidence: Evidence, text: str):
-    shown = {attributes["value"] for attributes in Outline(text).named("data")}
+    shown = {attributes["value"] for attributes in Parsed(text).of("data")}
     assert {str(row.value) for row in evidence.results} <= shown
 
 
@@ -122,7 +98,7 @@ def test_no_text_of_a_record_becomes_markup(evidence: Evidence):
         # Directions select an arrow; a picture is an address.
         for row, known in zip(hostile["results"], plain["results"], strict=True):
             row["direction"] = known["direction"]
-        tags.append([tag for tag, _ in Outline(page(evidence_from_json(hostile))).elements])
+        tags.append([tag for tag, _ in Parsed(page(evidence_from_json(hostile))).elements])
     assert tags[0] == tags[1]
 
 

@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from leakage_tasks.report.load.training_log import TrainingCurves
-from leakage_tasks.report.plots.style import save
 from leakage_tasks.report.plots.training import draw_training
 
 RUN = TrainingCurves(
