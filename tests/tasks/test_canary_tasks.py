@@ -100,19 +100,17 @@ def test_options_for_one_task_leave_the_other_alone(lm, manifest):
     assert attacks == {"canary_exposure": "exposure", "canary_extraction": "greedy"}
 
 
-def test_limit_and_samples_choose_canaries(lm, manifest):
-    metadata = {"canaries": str(manifest[0])}
-    limited = evaluate(lm, ["canary_exposure"], metadata, limit=2)
-    assert [sample["doc"]["id"] for sample in limited["samples"]["canary_exposure"]] == ["canary-0", "control-0"]
-    chosen = evaluate(lm, ["canary_exposure"], metadata, samples={"canary_exposure": [2]})
-    assert [sample["doc"]["id"] for sample in chosen["samples"]["canary_exposure"]] == ["canary-1"]
-
-
-@pytest.mark.parametrize("part", [{"limit": 2}, {"samples": {"canary_exposure": [0, 1]}}])
-def test_a_run_of_some_canaries_has_no_verdict_and_says_that_it_was_limited(lm, manifest, part):
+@pytest.mark.parametrize(
+    ("part", "chosen"),
+    [({"limit": 2}, ["canary-0", "control-0"]), ({"samples": {"canary_exposure": [0, 4]}}, ["canary-0", "canary-2"])],
+)
+def test_a_run_of_some_canaries_has_their_rows_and_no_verdict_and_says_that_it_was_limited(lm, manifest, part, chosen):
     results = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])}, **part)
-    whole = len(manifest[1])
-    assert results["results"]["canary_exposure"]["alias"] == f"canary_exposure (limited to 2 of {whole})"
+    whole, row = len(manifest[1]), results["results"]["canary_exposure"]
+    assert [sample["doc"]["id"] for sample in results["samples"]["canary_exposure"]] == chosen
+    assert row["n_x1,none"] == sum(name.startswith("canary") for name in chosen)
+    assert "exposure_x10,none" not in row
+    assert row["alias"] == f"canary_exposure (limited to 2 of {whole})"
     declared = results["configs"]["canary_exposure"]["leakage"]
     assert declared["no_headline"] == (
         f"the run was limited to 2 of {whole} canaries (--limit or --samples): run all of them"
@@ -171,12 +169,12 @@ def test_the_table_tells_the_verdict_beside_the_name(lm, manifest, monkeypatch, 
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_results_say_whether_planting_is_proven(lm, manifest, tmp_path, named):
+def test_the_task_says_whether_planting_is_proven(manifest, tmp_path, named):
     path, _ = manifest
     (tmp_path / "train.txt").write_text("line\n" * 20)
     plant(path, tmp_path / "train.txt", tmp_path / "planted.txt")
     given = {"canaries": str(path)} | ({"planted": str(tmp_path / "planted.txt")} if named else {})
-    tested = evaluate(lm, ["canary_exposure"], given)["configs"]["canary_exposure"]["leakage"]["tested"]
+    tested = tasks.CanaryExposure({"task": "canary_exposure", "metadata": given}).tested()
     assert (tested["planting"], tested["planted_data"]) == ("proven", "planted.txt")
     assert tested["planted_sha256"] == hashlib.sha256((tmp_path / "planted.txt").read_bytes()).hexdigest()
 
@@ -192,10 +190,6 @@ def test_results_say_whether_planting_is_proven(lm, manifest, tmp_path, named):
 def test_the_results_declare_the_classes_of_the_attacks_that_ran(lm, manifest, task, attack, classes):
     results = evaluate(lm, [task], {"canaries": str(manifest[0]), "attack": attack}, limit=2)
     assert results["configs"][task]["leakage"]["classes"] == classes
-
-
-def test_planting_that_no_data_show_is_claimed(runs):
-    assert runs["brief"]["configs"]["canary_exposure"]["leakage"]["tested"]["planting"] == "claimed"
 
 
 def test_planted_data_without_a_manifest_are_refused(lm, tmp_path):
@@ -272,12 +266,6 @@ def test_the_table_is_short_and_the_other_rows_are_in_results_and_samples(runs):
     for brief, whole in pairs:
         rows = {**{name: brief[name] for name in brief["metrics"]}, **brief["hidden_metrics"]}
         assert {name: rows[name] for name in whole["metrics"]} == {name: whole[name] for name in whole["metrics"]}
-
-
-def test_of_a_part_of_the_canaries_the_rows_are_of_that_part(lm, manifest):
-    results = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])}, limit=1)
-    assert "exposure_x10,none" not in results["results"]["canary_exposure"]
-    assert results["results"]["canary_exposure"]["n_x1,none"] == 1
 
 
 class Ranked(Limited):

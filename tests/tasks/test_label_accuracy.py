@@ -5,10 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +23,6 @@ from leakage_tasks.data.utterances import Utterance, write_folder
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.tasks.label_accuracy import LabelAccuracy, documents
 from tests.adapters.test_classifier_scorer import LABELS, build
-from tests.conftest import HARNESS, PATHS
 from tests.oracles import letters, tiny_gpt2
 
 THINGS = ["cat", "dog", "tree", "moss", "granite", "basalt"]
@@ -274,31 +269,3 @@ def test_the_harness_request_cache_does_not_bring_back_another_file(
     other = write_jsonl(tmp_path / "other.jsonl", CLASSES)
     found = evaluate(lm, {"data": str(other)}, cache_requests=True)
     assert found["results"]["label_accuracy"]["n,none"] == len(CLASSES)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("warm_python")
-def test_two_processes_of_the_command_line_print_the_numbers_of_one(
-    lm: ClassifierScorerLM, folder: Path, data: Path, tmp_path: Path
-) -> None:
-    data.write_text("".join(data.read_text().splitlines(keepends=True)[:23]))  # unevenly shared
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    (tmp_path / "run.py").write_text(HARNESS)
-    words = ["--model", "classifier-scorer", "--model_args", f"pretrained={folder}", "--tasks", "label_accuracy"]
-    words += ["--metadata", f"data={data}", "--output_path", str(tmp_path / "out"), "--log_samples"]
-    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port, str(tmp_path / "run.py")]
-    places = {"PYTHONPATH": PATHS, "ACCELERATE_USE_CPU": "true", "LM_EVAL_LEAKAGE_AUTOLOAD": "0"}
-    done = subprocess.run(
-        [sys.executable, *launcher, *words], cwd=tmp_path, env=os.environ | places, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    (file,) = (tmp_path / "out").glob("*/results_*.json")
-    two = json.loads(file.read_text())["results"]["label_accuracy"]
-    one = evaluate(lm, {"data": str(data)})["results"]["label_accuracy"]
-    names = [name for name in one if name.endswith(",none") and "stderr" not in name]
-    assert one["n,none"] == 23
-    assert {name: two[name] for name in names} == {name: pytest.approx(one[name], abs=1e-6) for name in names}
-    (samples,) = (tmp_path / "out").glob("*/samples_*.jsonl")
-    assert len(samples.read_text().splitlines()) == 23
