@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.load.results import Run, read_runs
 from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks.base_task import DECLARED
+from leakage_tasks.tasks.canary_tasks import CanaryExposure
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.suffix_oracle import prefixes_of
 from tests.tasks.suffix.test_task import evaluate as evaluate_pairs
@@ -70,33 +72,41 @@ def test_natural_canaries_give_no_example(lm: HFLM, tmp_path: Path):
     assert "my pin" not in json.dumps(results["configs"], default=str)
 
 
-def test_options_of_an_attack_are_part_of_what_was_asked(lm: HFLM, canaries: list[Canary], tmp_path: Path):
+@pytest.fixture
+def task(canaries: list[Canary], tmp_path: Path) -> Callable[..., CanaryExposure]:
+    """The task on the canaries with further options, before a run."""
     write_manifest(canaries, tmp_path / "c.jsonl")
-    given = {"canaries": str(tmp_path / "c.jsonl"), "attack": "rank-sample"}
-    assert declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")["protocol"]["attack"] == "rank-sample"
+
+    def make(**more: Any) -> CanaryExposure:
+        return CanaryExposure({"task": "canary_exposure", "metadata": {"canaries": str(tmp_path / "c.jsonl"), **more}})
+
+    return make
 
 
-def test_what_changes_no_figure_is_no_part_of_what_was_asked(lm: HFLM, canaries: list[Canary], tmp_path: Path):
-    write_manifest(canaries, tmp_path / "c.jsonl")
-    given = {"canaries": str(tmp_path / "c.jsonl"), "histogram": 20, "seed": 1, "reveal": True}
-    found = declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")
-    assert found["protocol"] == {"canaries": manifest_hash(canaries)}
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"attack": "rank-sample"}, {"attack": "rank-sample"}),
+        # Models have budgets of their own.
+        ({"budget": BUDGET}, {"budget": BUDGET}),
+        ({"histogram": 20, "seed": 1, "reveal": True}, {}),
+    ],
+)
+def test_what_was_asked_holds_the_options_that_change_a_figure(
+    task: Callable[..., CanaryExposure], canaries: list[Canary], given: dict[str, Any], told: dict[str, Any]
+):
+    assert task(**given).protocol() == {"canaries": manifest_hash(canaries), **told}
 
 
-def test_a_budget_that_is_given_is_told_for_models_have_their_own(lm: HFLM, canaries: list[Canary], tmp_path: Path):
-    write_manifest(canaries, tmp_path / "c.jsonl")
-    given = {"canaries": str(tmp_path / "c.jsonl"), "budget": BUDGET}
-    assert declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")["protocol"]["budget"] == BUDGET
-
-
-def test_a_part_of_the_canaries_is_told_as_such(lm: HFLM, canaries: list[Canary], tmp_path: Path):
-    write_manifest(canaries, tmp_path / "c.jsonl")
-    given = {"canaries": str(tmp_path / "c.jsonl")}
-    found = declared(evaluate(lm, ["canary_exposure"], given, limit=2), "canary_exposure")
-    assert (found["tested"]["planted"], found["tested"]["controls"]) == (1, 1)
-    other = declared(evaluate(lm, ["canary_exposure"], given, samples={"canary_exposure": [0, 2]}), "canary_exposure")
-    assert (other["tested"]["planted"], other["tested"]["controls"]) == (2, 0)
-    assert found["protocol"]["part"] != other["protocol"]["part"]
+def test_a_part_of_the_canaries_is_told_as_such(task: Callable[..., CanaryExposure]):
+    parts = []
+    for chosen, counts in (({"limit": 2}, (1, 1)), ({"samples": [0, 2]}, (2, 0))):
+        one = task()
+        one.build_all_requests(**chosen)
+        told = one.dump_config()["leakage"]
+        assert (told["tested"]["planted"], told["tested"]["controls"]) == counts
+        parts.append(told["protocol"]["part"])
+    assert parts[0] != parts[1]
 
 
 def test_pairs_tell_their_hash_lengths_and_options(tmp_path: Path):
