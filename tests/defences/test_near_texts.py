@@ -10,7 +10,7 @@ import pytest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.defences.near_texts import NearIndex, near_groups
 
-WORDS = (
+WORDS = [
     "amber",
     "basil",
     "copper",
@@ -23,7 +23,7 @@ WORDS = (
     "juniper",
     "kelp",
     "lagoon",
-)
+]
 
 
 def similarity(one: str, other: str) -> float:

@@ -127,19 +127,6 @@ def test_a_text_longer_than_the_model_s_context_is_scored_without_an_alarm(monke
     assert not [record for record in caplog.records if "indexing errors" in record.getMessage()]
 
 
-@pytest.mark.parametrize(
-    ("texts", "settings", "said"),
-    [
-        (["a", "a", " "], {}, "1 different texts cannot be split"),
-        (["a", "b"], {"repeats": 0}, "repeats is 0"),
-        (["a", "b"], {"by": "word"}, "by is 'word': give character or sample"),
-    ],
-)
-def test_what_cannot_be_ranked_is_refused(texts, settings, said):
-    with pytest.raises(OptionError, match=said):
-        rank_samples(texts, Known({}), **settings)
-
-
 @pytest.mark.parametrize("bad", [{"epochs": 0}, {"batch_size": 0}])
 def test_sizes_out_of_range_are_refused(bad):
     with pytest.raises(OptionError, match=next(iter(bad))):

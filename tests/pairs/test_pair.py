@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.pairs.pair import SPLITS, choose_rows, split_of, split_rows, splits_named
+from leakage_tasks.pairs.pair import SPLITS, split_of, split_rows, splits_named
 
 
 @given(st.integers(0, 3000))
@@ -38,15 +38,6 @@ def test_the_draw_is_spread_over_all_rows() -> None:
     # 100 expected in each, with a standard deviation below 10.
     assert min(by_thousand) > 60
     assert max(by_thousand) < 140
-
-
-def test_all_is_every_row_in_order() -> None:
-    assert choose_rows(split_rows(40), "all", "x") == list(range(40))
-
-
-def test_an_empty_split_is_refused_with_the_numbers_there_are() -> None:
-    with pytest.raises(OptionError, match=r"x: split=test is empty \(the data have: train 13, validation 1\)"):
-        choose_rows(split_rows(14), "test", "x")
 
 
 @pytest.mark.parametrize(

@@ -133,14 +133,6 @@ def test_the_challenges_test_set_lacks_its_suffixes(tmp_path: Path, caplog: pyte
     assert [pair.id for pair in read_pairs(Source(str(data)))] == list(range(34, 39))
 
 
-def test_a_test_set_without_suffixes_is_not_replaced_by_training_pairs(tmp_path: Path) -> None:
-    data = save_pairs(tmp_path / "d", "train_", 45)
-    save_pairs(data, "test_", 5)
-    (data / "test_suffix.npy").unlink()
-    assert "test_suffix.npy is missing in its folder" in refused(Source(str(data)))
-    assert len(read_pairs(Source(str(data), split="train"))) == 45
-
-
 def test_the_text_before_prefixes_is_no_prefix(tmp_path: Path) -> None:
     data = published(tmp_path / "d")
     said = refused(Source(str(data / "val_preprefix.npy")))
@@ -408,7 +400,8 @@ def test_a_missing_partner(tmp_path: Path, gone: str, asked: str, message: str) 
 EXPECTED = "holds no pairs: expected *prefix.npy and *suffix.npy, or a data set saved by 'datasets'"
 
 
-def test_a_folder_of_other_arrays(tmp_path: Path) -> None:
+def test_a_folder_of_nothing_or_of_other_arrays(tmp_path: Path) -> None:
+    assert refused(Source(str(tmp_path))) == f"{tmp_path}: {EXPECTED}"
     np.save(tmp_path / "tokens.npy", np.zeros((3, 4), dtype=int))
     (tmp_path / "README.md").write_text("no data of a model\n")
     assert refused(Source(str(tmp_path))) == f"{tmp_path}: {EXPECTED}"
@@ -503,10 +496,6 @@ def test_errors_of_the_formats_speak_of_our_options(tmp_path: Path, tokenizer_fo
 def touched(path: Path) -> Path:
     path.touch()
     return path
-
-
-def test_a_folder_of_nothing(tmp_path: Path) -> None:
-    assert refused(Source(str(tmp_path))) == f"{tmp_path}: {EXPECTED}"
 
 
 def test_a_folder_above_that_of_the_pairs(tmp_path: Path) -> None:

@@ -67,10 +67,14 @@ def logged(style: str, canaries: list[Canary], folder: Any, names: Any = BOTH, *
     return findings_of(results), results
 
 
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.slow
-def test_ranks_of_ten_thousand_fillings_are_those_of_whole_conversations(style: str, tmp_path: Any) -> None:
-    canaries = make_canaries("The pin of {unique} is {digits:4}.", 1, seed=3)
+@pytest.mark.parametrize(
+    ("style", "digits"),
+    [pytest.param(style, 4 if style == "llama-3" else 3, marks=pytest.mark.slow) for style in STYLES],
+)
+def test_ranks_of_thousands_of_fillings_are_those_of_whole_conversations(
+    style: str, digits: int, tmp_path: Any
+) -> None:
+    canaries = make_canaries(f"The pin of {{unique}} is {{digits:{digits}}}.", 1, seed=3)
     found, _ = logged(style, canaries, tmp_path, metadata={"budget": 1_000_000, "stopping": "proven"})
     check_exact(found, style, canaries)
 

@@ -62,10 +62,7 @@ def direct(style: str, model: Any, canary: Canary, fillings: Sequence[Any]) -> l
 
 @pytest.mark.parametrize(
     ("style", "template"),
-    [
-        *((style, DIGITS) for style in ALL_STYLES),
-        *((style, WORDS) for style in ("chatml", "mistral")),
-    ],
+    [(style, WORDS if style in ("chatml", "mistral") else DIGITS) for style in ALL_STYLES],
     ids=lambda value: {DIGITS: "digits", WORDS: "words"}.get(value, value),
 )
 @pytest.mark.slow
