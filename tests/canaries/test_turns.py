@@ -142,17 +142,18 @@ def test_typed_columns(tmp_path: Path, pins: Path, suffix: str, turn: str) -> No
 @pytest.mark.slow
 def test_drawn_uniformly_by_the_seed(tmp_path: Path) -> None:
     manifest = tmp_path / "m.jsonl"
-    write_manifest(make_canaries("{unique} {digits:9}", 1, repetitions=(1,), seed=1), manifest)
+    (canary,) = canaries = make_canaries("{unique} {digits:9}", 1, repetitions=(4,), seed=1)
+    write_manifest(canaries, manifest)
     source = tmp_path / "in.jsonl"
     turns = [{"role": "user", "content": f"u{at}"} for at in range(3)]
-    source.write_text(f"{json.dumps({'messages': turns})}\n" * 4)
+    source.write_text(f"{json.dumps({'messages': turns})}\n" * 8)
     counts: Counter[tuple[int, int]] = Counter()
-    for seed in range(600):
+    for seed in range(150):
         output = tmp_path / "out.jsonl"
         plant(manifest, source, output, seed=seed, role="user", chat_position="random")
         rows = [json.loads(line)["messages"] for line in output.read_text().splitlines()]
-        counts[next((row, at) for row, each in enumerate(rows) for at in range(3) if each[at] != turns[at])] += 1
-    assert len(counts) == 12
+        counts.update({(row, at): rows[row][at]["content"].count(canary.text) for row in range(8) for at in range(3)})
+    assert sum(counts.values()) == 600
     assert chisquare(list(counts.values())).pvalue > 1e-4
     again = [plant(manifest, source, tmp_path / f"{name}.jsonl", chat_position="last", role="user") for name in "ab"]
     assert again[0].record.output_sha256 == again[1].record.output_sha256

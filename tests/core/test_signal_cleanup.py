@@ -62,7 +62,7 @@ with signal_cleanup.temporary_folder() as folder:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("moment", [AS_IT_IS_MADE, AS_THE_NEXT_IS_ENTERED, TWICE, IN_A_TEMPORARY_FOLDER])
 def test_at_no_moment_is_anything_left(tmp_path: Path, moment: str, number: signal.Signals) -> None:
     command = [sys.executable, "-c", PREAMBLE + moment, str(tmp_path), str(int(number))]
