@@ -130,7 +130,7 @@ def test_ranks_of_the_walk_of_the_vocabulary_are_exact(
 ) -> None:
     monkeypatch.setattr(token_paths, "ENUMERATE", 0)
     monkeypatch.setattr(token_paths, "ENUMERATE_AT_MOST", 0)
-    canaries = make_canaries("The pin of {unique} is {digits:3}.", 1, controls=1, seed=3)
+    canaries = make_canaries("The pin of {unique} is {digits:3}.", 1, seed=3)
     found, _ = logged(style, canaries, tmp_path, metadata={"budget": 1_000_000, "stopping": "proven"})
     check_exact(found, style, canaries)
 
