@@ -26,7 +26,7 @@ def write(path: Path, table: pa.Table, **options: object) -> Path:
 
 
 def same_string(characters: int, rows: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array([0]).take(pa.array([0] * rows)).cast("int32"), ["a" * characters])
+    return pa.DictionaryArray.from_arrays(pa.array([0]).take(pa.array([0] * rows)).cast("int32"), ["Z" * characters])
 
 
 @pytest.fixture(scope="module")
