@@ -20,13 +20,17 @@ import os, sys, time
 from types import SimpleNamespace
 import torch
 import torch.distributed as dist
-from accelerate import Accelerator
-from adapters.base import LocalLM
-from leakage_tasks.core.processes import launched
 
 torch.set_num_threads(1)
-own = SimpleNamespace()
-LocalLM._join_processes(own, "cpu") if sys.argv[1] == "model" else (Accelerator(), launched())
+if sys.argv[1] == "model":
+    from adapters.base import LocalLM
+
+    LocalLM._join_processes(SimpleNamespace(), "cpu")
+else:
+    from accelerate import Accelerator
+    from leakage_tasks.core.processes import launched
+
+    Accelerator(), launched()
 dist.barrier()
 others = [int(name) for name in os.listdir("/proc/self/task") if int(name) != os.getpid()]
 late = dist.get_rank() == 1
