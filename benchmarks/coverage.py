@@ -35,7 +35,7 @@ from scipy import stats
 
 from benchmarks import ROOT
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal.rank_draws import LEVELS, summary
+from leakage_tasks.attacks.causal.rank_draws import summary
 from leakage_tasks.attacks.causal.rank_estimate import RankEstimate
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import SecretPath
@@ -105,10 +105,9 @@ def with_draws(target: MadeUp, canary: Canary, draws: list[int]) -> list[dict[st
     estimate = RankEstimate(secret, f"0:{canary.id}", UNLIMITED, 0.25)
     estimate.explore()
     estimate.make_pilots()
-    drawn = [estimate.make_draws(number, 4 + turn) for turn, number in enumerate(draws)]
-    return [
-        _fields(summary(estimates, LEVELS[0], canary.attack_space.size)) for estimates in drawn if estimates is not None
-    ]
+    mixture, size = estimate.mixture(), canary.attack_space.size
+    drawn = [estimate.make_draws(number, f"fixed:{number}", mixture) for number in draws]
+    return [_fields(summary(estimates, size)) for estimates in drawn]
 
 
 def with_defaults(target: MadeUp, canary: Canary) -> dict[str, Any]:

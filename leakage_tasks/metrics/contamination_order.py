@@ -13,7 +13,7 @@ from leakage_tasks.attacks.contamination.finding import ContaminationFinding, Or
 from leakage_tasks.metrics.aggregates import Interval, count, estimate_of, of_defined
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck
 from leakage_tasks.stats import exchangeable
-from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
+from leakage_tasks.stats.intervals import clopper_pearson
 from leakage_tasks.stats.membership import Estimate
 from leakage_tasks.stats.share_interval import share_interval
 
@@ -49,7 +49,7 @@ def _preferred(shards: list[exchangeable.Shard]) -> Estimate:
     if len(shares) == 1:
         trials = len(shards[0][1])
         return Estimate(mean, *clopper_pearson(round(mean * trials), trials))
-    return Estimate(mean, *share_interval(len(shares), mean, float(np.var(shares)), LEVEL))
+    return Estimate(mean, *share_interval(len(shares), mean, float(np.var(shares))))
 
 
 def _gain(shards: list[exchangeable.Shard]) -> float:

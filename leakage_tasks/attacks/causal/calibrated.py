@@ -10,7 +10,7 @@ from typing import Any, cast
 from leakage_tasks.attacks.access import NEXT_TOKEN
 from leakage_tasks.attacks.causal.contrast import Contrast, reference_named
 from leakage_tasks.attacks.causal.proposals import EXPLORING
-from leakage_tasks.attacks.causal.rank_draws import DRAWS_MULTIPLE, LEVELS, draw, summary
+from leakage_tasks.attacks.causal.rank_draws import DRAWS_MULTIPLE, draw, summary
 from leakage_tasks.attacks.causal.rank_estimate import LEAST, MOST
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import RankedSecret, SecretPath
@@ -95,4 +95,4 @@ def _ranked(secret: RankedSecret, request: AttackRequest, count: Count) -> Attac
         ranked = count(secret, size * (longest + 1))
         return {**ranked.fields(), "extra": {"nodes": tree.nodes}}
     number = max(LEAST, min(MOST, (request.budget - tree.calls) // longest)) // DRAWS_MULTIPLE * DRAWS_MULTIPLE
-    return summary(draw(secret, number, request.seed, EXPLORING), LEVELS[0], size)
+    return summary(draw(secret, number, request.seed, EXPLORING), size)

@@ -20,17 +20,12 @@ from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import RankedSecret
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.stats.intervals import at_most, bounded_mean_at_most, positive_mean
+from leakage_tasks.stats.intervals import LEVEL, at_most, bounded_mean_at_most, positive_mean
 
 DRAWS_MULTIPLE = 16
 """The number of draws is a multiple of this value, so that the last digit of a cost does not change it."""
 LEAST_EFFECTIVE = 20.0
 """An estimate with a smaller effective sample size is reported as a bound."""
-LEVELS = (0.96, 0.99, 0.994)
-"""Levels of the intervals for a number of draws, and for two and four times as many. All hold together with 95 %, since
-means of the first n_i and n_j of equal draws have the correlation √(n_i / n_j)."""
-SAFETY = 1.3
-"""Safety factor on the number of draws that the pilot estimates."""
 
 
 @dataclass(frozen=True)
@@ -205,31 +200,31 @@ def most_per_draw(explorer: SearchTree, bound: float, mixture: ProposalMixture) 
     return min(most, default=math.inf) * (explorer.paths.longest if explorer.space.ends_early else 1)
 
 
-def draws_needed(draws: RankDraws, precision: float, level: float) -> int:
+def draws_needed(draws: RankDraws, precision: float) -> int:
     """Estimate from ``draws`` the number of draws that gives an interval of ± ``precision`` bits."""
     # The spread cannot be estimated from one draw.
     if len(draws.others) < 2 or not draws.others.any():
         return 4 * len(draws.others)
     relative = draws.others.std(ddof=1) / (draws.others.mean() + 1)
-    width = special.ndtri((1 + level) / 2) * relative / math.log(2)
+    width = special.ndtri((1 + LEVEL) / 2) * relative / math.log(2)
     enough = max((width / precision) ** 2, len(draws.others) * LEAST_EFFECTIVE / draws.effective)
-    return DRAWS_MULTIPLE * math.ceil(SAFETY * enough / DRAWS_MULTIPLE)
+    return DRAWS_MULTIPLE * math.ceil(enough / DRAWS_MULTIPLE)
 
 
-def interval_of(draws: RankDraws, level: float, margin: bool = True) -> tuple[float, float]:
+def interval_of(draws: RankDraws, margin: bool = True) -> tuple[float, float]:
     """Return the ends of the rank's interval. If ``margin`` is true, it includes the effect of rounding on the rank."""
     if margin and draws.ends:
         lower, upper = draws.ends
-        low = interval_of(lower, level)[0] if lower.others.any() else 1.0
-        exact_low, exact_high = interval_of(draws, level, margin=False)
-        return min(low, exact_low), max(interval_of(upper, level)[1], exact_high)
-    low, high = positive_mean(draws.others, level)
+        low = interval_of(lower)[0] if lower.others.any() else 1.0
+        exact_low, exact_high = interval_of(draws, margin=False)
+        return min(low, exact_low), max(interval_of(upper)[1], exact_high)
+    low, high = positive_mean(draws.others)
     # The fillings that were reached exist for certain, but the interval must still contain the estimate.
     met = min(float(draws.seen), float(draws.others.mean()))
     return 1 + max(low, met), 1 + max(high, draws.seen)
 
 
-def summary(draws: RankDraws, level: float, size: int) -> AttackResult:
+def summary(draws: RankDraws, size: int) -> AttackResult:
     """Return the finding's fields about the rank: an estimate, or a bound if the effective sample size is too small.
 
     ``extra`` has ``draws``, their effective sample size (``effective_draws``) and log2 of the largest possible estimate
@@ -238,12 +233,12 @@ def summary(draws: RankDraws, level: float, size: int) -> AttackResult:
     others, count = draws.others, len(draws.others)
     extra = {"draws": count, "effective_draws": draws.effective, "weight_bound": math.log2(draws.most)}
     if draws.effective >= LEAST_EFFECTIVE:
-        low, high = (min(end, size) for end in interval_of(draws, level))
+        low, high = (min(end, size) for end in interval_of(draws))
         rank = min(1 + float(others.mean()), size)
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
     least, largest = draws.ends or (draws, draws)
-    above = largest.most * at_most(0, count, level)
+    above = largest.most * at_most(0, count)
     if largest.seen:
-        above = bounded_mean_at_most(largest.others, largest.most, level)
+        above = bounded_mean_at_most(largest.others, largest.most)
     high = min(1 + above, float(size))
     return {"rank": high, "rank_low": 1.0 + least.seen, "rank_high": high, "method": "lower_bound", "extra": extra}

@@ -1,16 +1,17 @@
 """The rank of a secret within a budget: by random descents if they are enough, else by a thinned tree.
 
 This module decides how many draws to make, and what to do if they are too few. Pilot draws decide whether to count,
-which proposals to use, how many draws to make and which nodes the tree keeps; they never enter the estimate, which may
-then be evaluated three times, with fixed multiples of the first number of draws. Draws without pilots are evaluated at
-fixed numbers. The levels of the intervals together keep the error rate at 5 %. If a large budget pays for a second
-thinned tree, or if whole texts are scored in the end, another evaluation adds 1 or 5 %.
+which proposals to use and which nodes the tree keeps; they never enter the estimate. The draws that follow are
+increased by half until they are precise.
+
+Draws end as soon as the 95 % interval has the requested width. This decision depends on the spread of the draws and
+hardly on their mean, so the interval keeps its level (exactly so as the width goes to 0: Chow and Robbins 1965).
+``benchmarks/coverage.py`` counts how many intervals hold.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import TypeGuard
 
 from leakage_tasks.attacks.causal.lookahead import Lookahead
@@ -25,7 +26,6 @@ from leakage_tasks.attacks.causal.random_descents import Visit, descend
 from leakage_tasks.attacks.causal.rank_draws import (
     DRAWS_MULTIPLE,
     LEAST_EFFECTIVE,
-    LEVELS,
     RankDraws,
     draw,
     draws_needed,
@@ -39,17 +39,18 @@ from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.core.option import Option
 from leakage_tasks.stats.intervals import at_most
 
-PILOT = 48
+PILOT = 32
 """Maximum number of draws of each pilot."""
 LEAST = 64
-"""Minimum number of draws. With fewer draws, scoring whole texts (one sequence each) is more precise."""
-WITHOUT_PILOTS = (LEAST, 96, 144, 224, 336, 512, 768)
-"""Total numbers of draws at which the estimate without pilots is evaluated."""
-LEVEL_WITHOUT_PILOTS = 0.9885
-"""Level of each of these intervals, which hold together with 95 % (Pocock 1977)."""
+"""First number of draws. With fewer draws, scoring whole texts (one sequence each) is more precise."""
+GROWTH = 1.5
+"""Factor by which the draws are increased until they are precise."""
+MOST_GROWTH = 4
+"""Maximum number of draws, as a multiple of the number that the first draws show to be enough."""
+MOST_WITHOUT_PILOTS = 768
 MOST = 200_000
-LEAST_PILOT_SIZE = 8.0
-"""If a pilot's effective sample size is smaller, a few draws dominate it."""
+LEAST_FIRST_SIZE = 8.0
+"""If the effective sample size of the first draws is smaller, a few draws dominate them."""
 LEAST_COUNTED = 1.5
 """Smallest accepted effective size of a thinned tree's count; the interval widens as it decreases."""
 FIRST_KEPT = 64
@@ -94,29 +95,26 @@ class RankEstimate:
         self._is_taught = False
 
     def without_pilots(self) -> AttackResult | None:
-        """Make fixed numbers of draws by the proposals of the given lookahead.
+        """Make draws by the proposals of the given lookahead.
 
         Return None if they are too imprecise, or if the budget does not pay for them. If their effective sample size is
         not too small, they then replace the pilots.
         """
         if self._affordable < LEAST:
             return None
-        size, mixture = self._explorer.space.size, learned_mixture(self._lookahead)
-        before = self._explorer.calls
-        draws = self._draw(LEAST, "first", mixture, self._lookahead)
-        level, most = LEVEL_WITHOUT_PILOTS, WITHOUT_PILOTS[-1]
-        for number, after in pairwise((*WITHOUT_PILOTS, 0)):
-            if self._is_precise(draws, level):
-                return summary(draws, level, size)
-            self._calls_a_draw = (self._explorer.calls - before) / number
-            more, reached = after - number, min(most, number + self._likely_affordable)
-            if number == most or draws_needed(draws, self._precision, level) > reached or more > self._affordable:
-                break
-            draws += self._draw(more, str(after), mixture, self._lookahead)
-        self._lookahead.settle()
-        self._is_taught = draws.effective >= LEAST_PILOT_SIZE
-        self._pilots = [draws]
-        return None
+        mixture, before = learned_mixture(self._lookahead), self._explorer.calls
+        draws = self.make_draws(LEAST, "first", mixture)
+        while not self._is_precise(draws):
+            number = len(draws.others)
+            self._calls_a_draw, more = (self._explorer.calls - before) / number, _further(number)
+            reached = min(MOST_WITHOUT_PILOTS, number + self._likely_affordable)
+            if max(draws_needed(draws, self._precision), number + more) > reached or more > self._affordable:
+                self._lookahead.settle()
+                self._is_taught = draws.effective >= LEAST_FIRST_SIZE
+                self._pilots = [draws]
+                return None
+            draws += self.make_draws(more, f"first:{number}", mixture)
+        return summary(draws, self._explorer.space.size)
 
     def explore(self) -> float:
         """Make the first pilot and return the expected number of nodes of an exact count.
@@ -125,7 +123,7 @@ class RankEstimate:
         """
         if self._is_taught:
             return float(self._pilots[-1].nodes.mean())
-        pilot = self._draw(self._part(4), 0, EXPLORING, self._lookahead)
+        pilot = self.make_draws(self._part(4), "0", EXPLORING)
         self._pilots = [pilot]
         return float(pilot.nodes.mean()) if len(pilot.nodes) else math.inf
 
@@ -140,49 +138,48 @@ class RankEstimate:
             self.make_pilots()
         if self._likely_affordable < LEAST:
             return self._without_more()
-        wanted, hard = (
-            draws_needed(self._pilots[-1], self._precision, LEVELS[0]),
-            self._pilots[-1].effective < LEAST_PILOT_SIZE,
-        )
-        if hard:
-            wanted = min(wanted, max(LEAST, self._likely_affordable // 4))
-        draws, size = self.make_draws(wanted, 4, self._lookahead if hard else None), self._explorer.space.size
+        draws = self._draw_until_precise("4")
+        if draws is not None and draws.effective < LEAST_FIRST_SIZE:
+            # These draws are one more pilot.
+            self._lookahead.settle()
+            draws = self._draw_until_precise("5") or draws
         if draws is None:
             return None
-        if self._is_precise(draws, LEVELS[0]):
-            return summary(draws, LEVELS[0], size)
-        if hard or draws.effective < LEAST_EFFECTIVE:
-            return self._estimate_by_tree(summary(draws, LEVELS[0], size))
-        return self._with_more_draws(draws)
+        by_draws = summary(draws, self._explorer.space.size)
+        return by_draws if draws.effective >= LEAST_EFFECTIVE else self._estimate_by_tree(by_draws)
 
     def _without_more(self) -> AttackResult | None:
-        """Return the estimate of the draws without pilots; None if there are none or their effective size is too small.
-
-        Their intervals hold together at every number of draws at which they may end.
-        """
+        """Return the estimate of the draws without pilots; None if they are none or too few."""
         if not self._is_taught or self._pilots[-1].effective < LEAST_EFFECTIVE:
             return None
-        return summary(self._pilots[-1], LEVEL_WITHOUT_PILOTS, self._explorer.space.size)
+        return summary(self._pilots[-1], self._explorer.space.size)
 
-    def _with_more_draws(self, draws: RankDraws) -> AttackResult:
-        """Double the draws up to twice, and return the first precise estimate, or the last that the budget pays for.
+    def _draw_until_precise(self, stream: str) -> RankDraws | None:
+        """Make draws until they are precise, or a few of them dominate the others, or the budget is spent.
 
-        No draw of the estimate decides these numbers.
+        Return None if the budget pays for none. The draws also teach the lookahead.
         """
-        level = LEVELS[0]
-        for stream, next_level in enumerate(LEVELS[1:], start=5):
+        mixture = self.mixture()
+        draws = self._affordable_draws(LEAST, stream, mixture)
+        if draws is None:
+            return None
+        most = min(MOST, MOST_GROWTH * draws_needed(draws, self._precision))
+        while not self._is_precise(draws) and draws.effective >= LEAST_FIRST_SIZE and len(draws.others) < most:
             number = len(draws.others)
-            more = self.make_draws(number, stream) if number <= self._likely_affordable else None
+            more = self._affordable_draws(_further(number), f"{stream}:{number}", mixture)
             if more is None:
                 break
-            draws, level = draws + more, next_level
-            if self._is_precise(draws, level):
-                break
-        return summary(draws, level, self._explorer.space.size)
+            draws += more
+        return draws
 
-    def _is_precise(self, draws: RankDraws, level: float) -> bool:
+    def _affordable_draws(self, wanted: int, stream: str, mixture: ProposalMixture) -> RankDraws | None:
+        """Make ``wanted`` draws, or as many as the budget pays for; return None if it pays for too few."""
+        number = min(wanted, self._affordable // DRAWS_MULTIPLE * DRAWS_MULTIPLE)
+        return self.make_draws(number, stream, mixture) if number else None
+
+    def _is_precise(self, draws: RankDraws) -> bool:
         """Return True if the effective sample size is not too small and the interval has the requested precision."""
-        return draws.effective >= LEAST_EFFECTIVE and self._is_narrow(*interval_of(draws, level, margin=False))
+        return draws.effective >= LEAST_EFFECTIVE and self._is_narrow(*interval_of(draws, margin=False))
 
     def _is_narrow(self, low: float, high: float) -> bool:
         """Return True if half the width of the interval of log2 rank is at most the requested precision."""
@@ -197,8 +194,8 @@ class RankEstimate:
         size, count = self._explorer.space.size, self._count_tree()
         if not _is_usable(count):
             left = self._affordable
-            return None if left > 0 and size * at_most(0, left, LEVELS[1]) < by_draws["rank_high"] else by_draws
-        low, high = (min(1 + end, size) for end in count.interval(LEVELS[1]))
+            return None if left > 0 and size * at_most(0, left) < by_draws["rank_high"] else by_draws
+        low, high = (min(1 + end, size) for end in count.interval())
         rank = min(1 + float(count.others.mean()), size)
         extra = {"repetitions": len(count.others), "kept": count.nodes_per_level, "effective_draws": count.effective}
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
@@ -209,7 +206,7 @@ class RankEstimate:
         if self._for_tree <= 4 * usual:
             return self._tree(self._for_tree, 6)
         count = self._tree(usual, 6)
-        if _is_usable(count) and self._is_narrow(*(1 + end for end in count.own_interval(LEVELS[1]))):
+        if _is_usable(count) and self._is_narrow(*(1 + end for end in count.own_interval())):
             return count
         return self._tree(self._for_tree, 7)
 
@@ -222,7 +219,7 @@ class RankEstimate:
         return thinned_count(self._secret, self._lookahead, calls, f"{self._seed}:{stream}")
 
     def make_pilots(self) -> None:
-        """Train the lookahead on draws without a cost bound, then make pilots that use the lookahead as proposal."""
+        """Train the lookahead on draws without a cost bound, then on draws that use it as proposal."""
         explorer, first, ahead = self._explorer, range(self._part()), self._lookahead
 
         def learn(visit: Visit) -> None:
@@ -230,41 +227,25 @@ class RankEstimate:
 
         descend(explorer, first, f"{self._seed}:1", learn, mixture=EXPLORING)
         self._lookahead.settle()
-        for stream, teach in ((2, ahead), (3, None)):
-            number, before = self._part(), explorer.calls
-            pilot = self._draw(number, stream, adaptive_mixture(ahead), teach, settle=teach is not None)
-            self._calls_a_draw = (explorer.calls - before) / number if number else math.inf
-            self._pilots.append(pilot)
+        number, before = self._part(), explorer.calls
+        self._pilots.append(self.make_draws(number, "2", adaptive_mixture(ahead), settle=True))
+        self._calls_a_draw = (explorer.calls - before) / number if number else math.inf
 
     def _part(self, share: int = 10) -> int:
         """Return the number of draws of a pilot, which leaves most of the budget for the estimate."""
         return min(PILOT, self._affordable // share)
 
-    def make_draws(self, wanted: int, stream: int, teach: Lookahead | None = None) -> RankDraws | None:
-        """Make ``wanted`` new draws, or as many as the budget pays for; return None if it pays for no draw.
+    def mixture(self) -> ProposalMixture:
+        """Return the proposals of the draws that follow the pilots."""
+        return adaptive_mixture(self._lookahead) if any(pilot.seen for pilot in self._pilots) else model_mixture()
 
-        ``stream`` selects the random numbers: calls with different values make different draws. ``teach`` learns from
-        all nodes that are read.
+    def make_draws(self, number: int, stream: str, mixture: ProposalMixture, *, settle: bool = False) -> RankDraws:
+        """Make draws that teach the lookahead; with ``settle`` its predictions change after them.
+
+        ``stream`` selects the random numbers: calls with different values make different draws.
         """
-        mixture = adaptive_mixture(self._lookahead) if any(pilot.seen for pilot in self._pilots) else model_mixture()
-        made: list[RankDraws] = []
-        wanted = min(max(wanted, LEAST), MOST)
-        while wanted > 0 and self._affordable >= DRAWS_MULTIPLE:
-            number = min(wanted, self._affordable // DRAWS_MULTIPLE * DRAWS_MULTIPLE)
-            made.append(self._draw(number, f"{stream}:{len(made)}", mixture, teach))
-            wanted -= number
-        return sum(made[1:], made[0]) if made else None
-
-    def _draw(
-        self,
-        number: int,
-        stream: int | str,
-        mixture: ProposalMixture,
-        teach: Lookahead | None = None,
-        *,
-        settle: bool = False,
-    ) -> RankDraws:
-        return draw(self._secret, number, f"{self._seed}:{stream}", mixture, teach, settle=settle)
+        seed = f"{self._seed}:{stream}"
+        return draw(self._secret, number, seed, mixture, self._lookahead, settle=settle)
 
     @property
     def _affordable(self) -> int:
@@ -281,3 +262,8 @@ class RankEstimate:
 def _is_usable(count: ThinnedCount | None) -> TypeGuard[ThinnedCount]:
     """Return True if there is a count and it is precise enough for an interval."""
     return count is not None and count.effective >= LEAST_COUNTED
+
+
+def _further(number: int) -> int:
+    """Return the number of draws to add to this number."""
+    return math.ceil((GROWTH - 1) * number / DRAWS_MULTIPLE) * DRAWS_MULTIPLE

@@ -55,23 +55,23 @@ class ThinnedCount:
             return 0.0
         return math.inf if not spread else len(self.others) * (mean / spread) ** 2
 
-    def interval(self, level: float) -> tuple[float, float]:
+    def interval(self) -> tuple[float, float]:
         """Return the ends of the mean's interval, including the effect of rounding."""
-        low, high = self.own_interval(level)
+        low, high = self.own_interval()
         if not self.ends:
             return low, high
         lower, upper = self.ends
-        least = lower.own_interval(level)[0] if lower.others.any() else 0.0
-        return min(low, least), max(high, upper.own_interval(level)[1])
+        least = lower.own_interval()[0] if lower.others.any() else 0.0
+        return min(low, least), max(high, upper.own_interval()[1])
 
-    def own_interval(self, level: float) -> tuple[float, float]:
+    def own_interval(self) -> tuple[float, float]:
         """Return the two-sided interval of the mean without the effect of rounding; ``seen`` bounds it from below.
 
         The upper end is computed with one more repetition of twice the largest count, because repetitions with equal
         counts do not show their spread.
         """
-        low, _ = positive_mean(self.others, level)
-        _, high = positive_mean(np.append(self.others, 2 * self.others.max()), level)
+        low, _ = positive_mean(self.others)
+        _, high = positive_mean(np.append(self.others, 2 * self.others.max()))
         return max(low, min(float(self.seen), float(self.others.mean()))), max(high, float(self.seen))
 
 

@@ -1,8 +1,8 @@
 """The rank of a secret from uniform random fillings, if these suffice: the usual case of a control.
 
-The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until it is precise. The first number is left out
-for a precision that so few draws seldom reach. No number depends on a draw, so each evaluation has a valid interval,
-and together their error rate is 5 %. Draws that were evaluated stay in the estimate. Each draw is predicted from
+The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until its 95 % interval has the requested width
+(:mod:`~leakage_tasks.attacks.causal.rank_estimate` says why this keeps the level). The first number is left out for a
+precision that so few draws seldom reach. Draws that were evaluated stay in the estimate. Each draw is predicted from
 others, so no draws are spent on a prediction alone.
 """
 
@@ -35,9 +35,6 @@ RANDOM_FILLINGS = ProposalMixture((Power(0.0),), (1,))
 """All draws are random fillings; the proposal is not used."""
 LOOKS = (12, 20, 32, 52, 84, 136, 220)
 """Total numbers of groups at which the estimate is evaluated; if more are needed, other proposals need fewer rows."""
-LEVEL = 0.9895
-"""Level of the interval at each of :data:`LOOKS`. All seven hold together with 95 %, since means of the first n_i and
-n_j of equal draws have the correlation √(n_i / n_j) (Pocock 1977); it is higher if the variance of draws decreases."""
 SURE = 32
 """Number of groups that are drawn before other proposals are considered."""
 ROUNDS = 4
@@ -64,12 +61,12 @@ class Shares:
     binary: bool
     ends: tuple[Shares, ...] = ()
 
-    def interval(self, level: float) -> tuple[float, float]:
+    def interval(self) -> tuple[float, float]:
         """Return the ends of the share's interval: Clopper and Pearson's if all estimates are 0 or 1."""
         if self.binary:
-            return clopper_pearson(int(self.values.sum()), len(self.values), level)
+            return clopper_pearson(int(self.values.sum()), len(self.values))
         mean, variance = float(self.values.mean()), float(self.values.var())
-        return share_interval(len(self.values), mean, variance, level, self.largest)
+        return share_interval(len(self.values), mean, variance, self.largest)
 
     @property
     def largest(self) -> float:
@@ -95,13 +92,13 @@ class Shares:
             return False
         usual = mean * (1 - mean)
         variance = usual if self.binary else max(float(self.values.var(ddof=1)), LEAST_VARIANCE * usual)
-        ends = (share_interval(number, mean, variance, LEVEL, self.largest) for number in numbers)
+        ends = (share_interval(number, mean, variance, self.largest) for number in numbers)
         return any(low > 0 and high <= low * 4**precision for low, high in ends)
 
 
 def _narrowest(number: int) -> float:
     """Return half the width in bits of the interval of this number of draws that all cost no more than the secret."""
-    return -math.log2(share_interval(number, 1.0, 0.0, LEVEL)[0]) / 2
+    return -math.log2(share_interval(number, 1.0, 0.0)[0]) / 2
 
 
 class UniformRank:
@@ -122,7 +119,7 @@ class UniformRank:
 
     def result(self) -> AttackResult | None:
         """Return the finding's fields about the rank; None if uniform draws are too few or too imprecise."""
-        if not self._explorer.grows or self._affordable < self._looks[0]:
+        if not self._explorer.grows or self._affordable < LOOKS[1]:
             return None
         draws = self._first_draws()
         for stream, (number, after) in enumerate(pairwise((*self._looks, 0)), start=1):
@@ -225,7 +222,7 @@ class UniformRank:
     def _ends(self, draws: Shares) -> tuple[float, float]:
         """Return the ends of the rank's interval. Fillings that were reached exist for certain."""
         size = self._explorer.space.size
-        low, high = draws.interval(LEVEL)
+        low, high = draws.interval()
         met = min(float(draws.seen), size * max(float(draws.values.mean()), 0.0))
         return 1 + max(size * low, met), min(1 + max(size * high, draws.seen), size)
 

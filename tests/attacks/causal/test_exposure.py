@@ -23,7 +23,6 @@ from leakage_tasks.attacks.causal.proposals import (
 )
 from leakage_tasks.attacks.causal.rank_draws import (
     LEAST_EFFECTIVE,
-    LEVELS,
     RankDraws,
     draw,
     draws_needed,
@@ -233,7 +232,7 @@ def test_the_budget_is_kept(budget, method):
 
 def test_a_pilot_of_one_draw_asks_for_more():
     one = RankDraws(np.array([3.0]), np.ones(1), 1, 9.0)
-    assert draws_needed(one, 0.25, LEVELS[0]) == 4
+    assert draws_needed(one, 0.25) == 4
 
 
 @pytest.mark.slow
@@ -266,7 +265,7 @@ def test_an_estimate_says_what_stands_behind_it():
 
 def test_no_draw_as_cheap_is_a_bound_that_holds_19_times_in_20():
     """Nothing was met in 1,000 draws, each of which stands for 2^20 fillings at most: (1 − μ/2^20)^1000 ≥ 0.05."""
-    found = summary(RankDraws(np.zeros(1000), np.ones(1000), 0, 2.0**20), 0.95, 10**8)
+    found = summary(RankDraws(np.zeros(1000), np.ones(1000), 0, 2.0**20), 10**8)
     assert found["method"] == "lower_bound"
     assert found["rank"] == found["rank_high"] == pytest.approx(1 + 2**20 * (1 - 0.05 ** (1 / 1000)))
     assert found["rank_low"] == 1
@@ -274,7 +273,7 @@ def test_no_draw_as_cheap_is_a_bound_that_holds_19_times_in_20():
 
 def test_a_few_draws_that_weigh_more_than_all_others_are_a_bound():
     others = np.r_[np.full(3, 1000.0), np.ones(997)]
-    found = summary(RankDraws(others, np.ones(1000), 40, 1e6), 0.95, 10**9)
+    found = summary(RankDraws(others, np.ones(1000), 40, 1e6), 10**9)
     assert found["method"] == "lower_bound"
     assert found["extra"]["effective_draws"] == pytest.approx(others.sum() ** 2 / (others**2).sum())
     assert found["rank_low"] == 41
@@ -283,10 +282,10 @@ def test_a_few_draws_that_weigh_more_than_all_others_are_a_bound():
 
 def test_what_was_met_is_within_the_interval_and_does_not_bias_the_estimate():
     others = np.tile([4.0, 8.0], 50)
-    fewer = summary(RankDraws(others, np.ones(100), 7, 10.0), 0.95, 1000)
+    fewer = summary(RankDraws(others, np.ones(100), 7, 10.0), 1000)
     assert (fewer["rank"], fewer["rank_low"]) == (7, 7)
     assert fewer["rank_high"] >= 8
-    more = summary(RankDraws(others, np.ones(100), 2, 10.0), 0.95, 1000)
+    more = summary(RankDraws(others, np.ones(100), 2, 10.0), 1000)
     assert 3 < more["rank_low"] < more["rank"] == 7 < more["rank_high"]
 
 

@@ -80,7 +80,7 @@ def test_draws_of_a_secret_a_margin_lower_and_higher_are_unbiased():
 
 def test_a_secret_that_no_draw_costs_a_margin_less_than_may_rank_first():
     made = RankDraws(np.ones(100), np.ones(100), 1, 10.0, (NONE, RankDraws(np.full(100, 3.0), np.ones(100), 3, 10.0)))
-    low, high = interval_of(made, 0.95)
+    low, high = interval_of(made)
     assert (low, high) == (1.0, pytest.approx(4.0, rel=0.05))
 
 

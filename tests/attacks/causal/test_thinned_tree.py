@@ -147,7 +147,7 @@ def test_where_no_draw_meets_anything_the_tree_is_thinned() -> None:
     secret = SecretPath(explorer, explorer.path_of(tuple("314158"))).ranked()
     estimate = RankEstimate(secret, "0", BUDGET, 0.25)
     nothing = RankDraws(np.zeros(64), np.ones(64), 0, 1e6)
-    estimate.drawn = lambda *_: nothing  # type: ignore[method-assign]
+    estimate.make_draws = lambda *_, **__: nothing  # type: ignore[method-assign]
     found = estimate.result()
     assert found is not None
     assert "repetitions" in found["extra"]
@@ -159,7 +159,8 @@ def test_a_large_budget_is_spent_where_a_part_of_it_is_not_enough(precision: flo
     explorer = SearchTree(HalfKnown(), canary(number).attack_space)
     secret = SecretPath(explorer, explorer.path_of(tuple(number))).ranked()
     estimate = RankEstimate(secret, "0", 60_000, precision)
-    estimate.drawn = lambda *_: RankDraws(np.zeros(64), np.ones(64), 0, 1e6)  # type: ignore[method-assign]
+    nothing = RankDraws(np.zeros(64), np.ones(64), 0, 1e6)
+    estimate.make_draws = lambda *_, **__: nothing  # type: ignore[method-assign]
     found = estimate.result()
     assert found is not None
     assert found["rank_low"] <= rank_of(number) <= found["rank_high"]
@@ -177,13 +178,13 @@ def test_estimates_are_near() -> None:
 
 
 def test_repetitions_that_are_all_alike_are_not_taken_for_certain() -> None:
-    low, high = ThinnedCount(np.full(16, 100.0), 64, 7).interval(0.99)
+    low, high = ThinnedCount(np.full(16, 100.0), 64, 7).interval()
     assert low == 100
     assert high > 110
 
 
 def test_what_was_met_is_the_least_there_is() -> None:
-    assert ThinnedCount(np.r_[np.zeros(15), 1600.0], 64, 90).interval(0.99)[0] == 90
+    assert ThinnedCount(np.r_[np.zeros(15), 1600.0], 64, 90).interval()[0] == 90
 
 
 @pytest.mark.parametrize("kept", [1, 5, 49])
