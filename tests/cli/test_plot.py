@@ -78,9 +78,9 @@ def test_an_ending_writes_that_one_the_same_every_time(plot, folder, kind):
 def test_shares_by_prefix_have_intervals_by_document(folder):
     exact, near, controls = prefixes_of([folder / "runs"])
     assert [curve.name for curve in (exact, near, controls)] == ["exact", "approximate", "approximate, controls"]
-    assert [(share.prefix, share.value) for share in exact.shares] == [(4, 0), (8, 3 / 9)]
+    assert [(share.length, share.value) for share in exact.shares] == [(4, 0), (8, 3 / 9)]
     assert (exact.shares[1].low, exact.shares[1].high) == pytest.approx(clopper_pearson(3, 9))
-    assert [(share.prefix, share.value) for share in controls.shares] == [(4, 0), (8, 2 / 6)]
+    assert [(share.length, share.value) for share in controls.shares] == [(4, 0), (8, 2 / 6)]
 
 
 def test_the_chosen_columns_are_drawn_against_each_other(plot, tmp_path):
