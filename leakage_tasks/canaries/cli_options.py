@@ -26,6 +26,7 @@ from leakage_tasks.core.former_names import PRESET_OPTIONS
 from leakage_tasks.core.option import by_name, near, resolved
 from leakage_tasks.data import Columns
 from leakage_tasks.data.chat import role_of
+from leakage_tasks.data.shards import check_splits
 from leakage_tasks.data.utterances import is_tag
 
 SALT_BYTES = 16
@@ -106,6 +107,9 @@ def _options(request: CanaryOptions, *names: str) -> dict[str, Any]:
 
 def _columns(request: CanaryOptions) -> Columns:
     role = role_of(request.role, "--role")
+    source = request.data or request.from_text
+    if source is not None and request.split is not None:
+        check_splits(source, request.split)
     return Columns(request.text_column or Columns.text, split=request.split or Columns.split, role=role)
 
 

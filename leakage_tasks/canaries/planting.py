@@ -28,7 +28,7 @@ from leakage_tasks.data import Columns
 from leakage_tasks.data.chat import Turn, role_of, turn_of
 from leakage_tasks.data.hub import is_hub, shards_for
 from leakage_tasks.data.layout import TEXT
-from leakage_tasks.data.shards import Shards, shards_of
+from leakage_tasks.data.shards import Shards, check_splits, shards_of
 
 
 @accept_former_arguments(fuzzy="near_copies", turn="chat_position")
@@ -108,7 +108,7 @@ def plant(
     shards = Shards(Path(source)) if remote else shards_of(named(Path(source)))
     alone = shards.alone and not remote
     if not remote:
-        _check_splits(shards.home, split)
+        check_splits(shards.home, split)
     if not alone:
         _check_options_of_shards(validation, label, near_copies, position)
     else:
@@ -153,12 +153,6 @@ def _check_options_of_shards(
         if value is not None:
             earlier = "give it to leakage canaries, or " if name == "label" else ""
             raise OptionError(f"--{name} is not for shards: {earlier}plant into one file")
-
-
-def _check_splits(source: Path, split: str) -> None:
-    """Raise OptionError if a split was named and the data has no splits."""
-    if split != Columns.split and not (source / "dataset_dict.json").is_file():
-        raise OptionError(f"--split {split}: {source} has no splits: leave --split out")
 
 
 def _with_near_copies(

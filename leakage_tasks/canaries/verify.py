@@ -24,7 +24,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns
-from leakage_tasks.data.shards import earlier_run_note
+from leakage_tasks.data.shards import check_splits, earlier_run_note
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,8 @@ def verify(
         raise OptionError("--tokenizer sets the unit of --chunk: give --chunk N too")
     with unchanged(planted, manifest, sidecar_path(planted)):
         canaries, record = read_manifest(manifest), read_sidecar(sidecar_path(planted))
+        if split is not None and (record is None or split != record.split):
+            check_splits(planted, split)
         # Without a record, copies may be in existing turns.
         shared = record is None or record.turn in ("last", "random")
         columns = _columns(record, text_column, source_column, split)

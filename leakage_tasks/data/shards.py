@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from leakage_tasks.core.atomic import is_leftover, leftovers
-from leakage_tasks.core.errors import LeakageError, PlantingError
+from leakage_tasks.core.errors import LeakageError, OptionError, PlantingError
 from leakage_tasks.core.partial_results import delete_parts, removed_if_empty
 from leakage_tasks.core.permissions import restrict_to
-from leakage_tasks.data import FORMATS, ending_of, file_kind
+from leakage_tasks.data import FORMATS, Columns, ending_of, file_kind
 
 _FRONT = 1 << 20
 """Maximum number of characters read from a card's front matter."""
@@ -130,6 +130,12 @@ def check_no_other_files(output: Path, names: Collection[str], error: type[Leaka
         # Temporary files of a killed run are allowed.
         if path.as_posix() not in names and not any(map(is_leftover, path.parts)):
             raise error(f"{output}: holds {path.name}, which is not a shard of this data: choose another output")
+
+
+def check_splits(source: Path, split: str) -> None:
+    """Raise OptionError if a split other than the default was named and the data exist and have no splits."""
+    if split != Columns.split and source.exists() and not (source / "dataset_dict.json").is_file():
+        raise OptionError(f"--split {split}: {source} has no splits: leave --split out")
 
 
 def _check_no_splits(source: Path) -> None:

@@ -16,6 +16,7 @@ from leakage_tasks.core.jsonl import write_json_lines
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, check_output, format_of, overlap
+from leakage_tasks.data.shards import check_splits
 from leakage_tasks.defences.ranking import (
     BATCH_SIZE,
     CAVEAT,
@@ -107,6 +108,7 @@ def sanitize(
     check_options(by, near, drop=drop, repeats=repeats, epochs=epochs, batch_size=batch_size)
     if reveal and report is None:
         raise OptionError("--reveal shows the texts in a report: give --report FILE too, or leave --reveal out")
+    check_splits(source, split)
     wanted = Columns(text_column, None, split)
     kind, output = format_of(source), named(output)
     _check_paths(source, output, report)

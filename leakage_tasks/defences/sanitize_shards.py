@@ -16,7 +16,15 @@ from leakage_tasks.core.partial_results import load_part, parts_folder, removed_
 from leakage_tasks.core.stable_inputs import changed, unchanged
 from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data import Columns, file_kind, format_of, overlap
-from leakage_tasks.data.shards import Shards, check_no_other_files, clear, earlier_run_note, new_folders, state_of
+from leakage_tasks.data.shards import (
+    Shards,
+    check_no_other_files,
+    check_splits,
+    clear,
+    earlier_run_note,
+    new_folders,
+    state_of,
+)
 from leakage_tasks.defences.near_texts import NearIndex
 from leakage_tasks.defences.ranking import (
     CAVEAT,
@@ -95,6 +103,8 @@ def sanitize_shards(
     """
     sizes = {name: getattr(options, name) for name in ("drop", "repeats", "epochs", "batch_size")}
     check_options(options.by, options.near, **sizes)
+    if shards.split is None:
+        check_splits(shards.home, options.wanted.split)
     output = named(output)
     _check(shards, output)
     state = parts_folder(state_of(output))
