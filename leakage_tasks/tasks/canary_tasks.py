@@ -168,6 +168,7 @@ class CanaryTask(LocalTask):
             "manifest": self._manifest,
             "optional": self.optional,
             **scoring.inherited(self.SCORING, self.task_name),
+            **({} if self.options.planted is None else {"planted": self.options.planted}),
             **({} if self.options.memory is None else {"memory": self.options.memory}),
             **self._resuming(),
         }

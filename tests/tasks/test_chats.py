@@ -170,6 +170,22 @@ def test_plain_text_for_canaries_of_a_chat_is_warned_of(tmp_path: Any, caplog: p
     assert "planted in chats, as the assistant's turn, and this run reads them as plain text" in caplog.text
 
 
+def test_the_warning_and_the_log_read_the_record_of_the_named_data(
+    tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    notices.warn_once.cache_clear()
+    canaries = make_canaries("The pin of {unique} is {digits:2}.", 2, seed=1)
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    (tmp_path / "t.jsonl").write_text('{"messages": [{"role": "user", "content": "hi"}]}\n')
+    (tmp_path / "data").mkdir()
+    plant(tmp_path / "c.jsonl", tmp_path / "t.jsonl", tmp_path / "data/p.jsonl", role="tool")
+    named = {"planted": str(tmp_path / "data/p.jsonl")}
+    with caplog.at_level(logging.INFO):
+        logged("chatml", canaries, tmp_path, BOTH[:1], metadata=named, apply_chat_template=False)
+    assert "planted in chats, as the tool's turn, and this run reads them as plain text" in caplog.text
+    assert "p.jsonl.leakage.json: training reads each copy in a turn of a new chat" in caplog.text
+
+
 def test_the_log_names_every_option_around_a_planted_turn(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
     canaries = make_canaries("The pin of {unique} is {digits:2}.", 1, seed=1)
     write_manifest(canaries, tmp_path / "c.jsonl")
