@@ -63,11 +63,11 @@ def read_findings(*paths: str | Path) -> pd.DataFrame:
 def findings_by_task(*paths: str | Path) -> dict[str, list[Finding]]:
     """Read the findings in samples files, or in folders of samples files. Raises ResultsError for an invalid file."""
     from leakage_tasks.report.load.sample_files import find_samples
-    from leakage_tasks.report.load.samples import read_samples
+    from leakage_tasks.report.load.samples import read_all_samples
 
     by_task: dict[str, list[Finding]] = {}
     for file in find_samples(paths).files:
-        samples = read_samples(file)
+        samples = read_all_samples(file)
         by_task.setdefault(samples.task, []).extend(samples.findings())
     return {task: findings for task, findings in by_task.items() if findings}
 

@@ -16,7 +16,7 @@ from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.report.load.figures import Figure
 from leakage_tasks.report.load.sample_files import find_samples
 from leakage_tasks.report.load.sample_lines import wrong_line
-from leakage_tasks.report.load.samples import read_samples
+from leakage_tasks.report.load.samples import read_all_samples
 from leakage_tasks.stats.clusters import clustered_mean, clustered_share
 from leakage_tasks.stats.passages import Block, Limits, Stretch, covered, longest, merged, passages, stretch_of
 
@@ -122,7 +122,7 @@ def read_documents(path: str | Path, limits: Limits) -> DocumentRun:
     Raises ResultsError for samples that cannot be read, for several runs, and for windows without a place in a
     document.
     """
-    found = [samples for file in find_samples([path]).files if (samples := read_samples(file)).scoring.goal == GOAL]
+    found = [samples for file in find_samples([path]).files if (samples := read_all_samples(file)).scoring.goal == GOAL]
     if len(found) != 1:
         held = ", ".join(str(samples.file.name) for samples in found) or "none"
         raise ResultsError(f"{path}: expected one file of samples of suffix_extraction, found {held}: name the file")

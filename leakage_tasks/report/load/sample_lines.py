@@ -165,7 +165,10 @@ def read_answers(
         except (ValueError, LookupError, TypeError, AttributeError):
             raise wrong_line(result.logged, number, "resps", f"no finding of {task}", remedy) from None
         yield finding, row
-    if result.samples is not None and documents < result.samples:
-        raise ResultsError(
-            f"{result.logged}: {counted(documents, 'document')}, but the results are of {result.samples:,}: {AGAIN}"
-        )
+    check_number(result.logged, documents, result.samples)
+
+
+def check_number(file: Path, documents: int, expected: int | None) -> None:
+    """Raise ResultsError if a file of samples has fewer documents than its run's results state."""
+    if expected is not None and documents < expected:
+        raise ResultsError(f"{file}: {counted(documents, 'document')}, but the results are of {expected:,}: {AGAIN}")

@@ -26,9 +26,10 @@ from leakage_tasks.metrics.scoring import (
     read_answers,
     score,
 )
+from leakage_tasks.report.load.results_file import read_run
 from leakage_tasks.report.load.run import STAMP, Run
 from leakage_tasks.report.load.sample_files import NAME, scoring_of
-from leakage_tasks.report.load.sample_lines import SampleLine, read_line, read_objects, wrong_line
+from leakage_tasks.report.load.sample_lines import SampleLine, check_number, read_line, read_objects, wrong_line
 from leakage_tasks.report.load.validate import printable
 
 
@@ -144,10 +145,20 @@ def read_samples(path: str | Path) -> Samples:
     return Samples(file, scoring, tuple(line.answered for line in lines.values()), tuple(lines), documents)
 
 
+def read_all_samples(path: str | Path) -> Samples:
+    """Read a file of samples as :func:`read_samples` does; raise ResultsError too if the run's results state more
+    documents."""
+    samples = read_samples(path)
+    result = None if samples.results is None else read_run(samples.results).tasks.get(samples.task)
+    if result is not None:
+        check_number(samples.file, samples.documents, result.samples)
+    return samples
+
+
 def audit_of(run: Run, delta: float) -> list[AuditFigure]:
     """Return the auditing metrics from the samples next to the results, or [] without samples. Raises ResultsError."""
     for result in run.tasks.values():
         name = result.scoring_name
         if name in SCORINGS and SCORINGS[name].goal == "exposure" and result.is_leakage and result.logged is not None:
-            return read_samples(result.logged).audit(delta)
+            return read_all_samples(result.logged).audit(delta)
     return []

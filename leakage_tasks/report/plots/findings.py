@@ -15,7 +15,7 @@ from leakage_tasks.metrics.suffix_values import guessed
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.load.results import read_runs, results_files
 from leakage_tasks.report.load.run import Run
-from leakage_tasks.report.load.samples import Samples, read_samples
+from leakage_tasks.report.load.samples import Samples, read_all_samples
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.histogram import MOST, Costs
 from leakage_tasks.report.plots.prefixes import PrefixCurve, prefix_curves
@@ -69,7 +69,7 @@ class _Source:
 def _locate(path: Path) -> _Source:
     if path.suffix != ".jsonl":
         return _Source(tuple(file.resolve() for file in results_files(path)))
-    samples = read_samples(path.resolve())
+    samples = read_all_samples(path.resolve())
     return _Source((samples.results,) if samples.results else (), samples)
 
 
@@ -94,7 +94,7 @@ def _samples_of(run: Run, located: Sequence[_Source], tasks: Sequence[str]) -> l
         if chosen is not None:
             samples.append(chosen)
         elif None in candidates and result.logged is not None:
-            samples.append(read_samples(result.logged))
+            samples.append(read_all_samples(result.logged))
     return samples
 
 

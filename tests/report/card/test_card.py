@@ -401,7 +401,8 @@ def test_a_dry_run_prints_the_section_and_writes_nothing(ran, tmp_path):
 
 
 def test_samples_give_the_audit(ran, tmp_path):
-    path, place = write(tmp_path, results({"canary_exposure": leaking()["canary_exposure"]})), tmp_path / "README.md"
+    run = results({"canary_exposure": leaking()["canary_exposure"]}, samples=12)
+    path, place = write(tmp_path, run), tmp_path / "README.md"
     assert "### Audit" not in ran("card", path, "--card", place, "--dry-run")[0]
     found = [sample(number, planted=number < 6) for number in range(12)]
     logged = tmp_path / f"samples_canary_exposure_{STAMP}.jsonl"
