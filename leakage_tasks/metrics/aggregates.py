@@ -5,6 +5,7 @@ The harness' own aggregations would bootstrap, or fail on a missing value.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
@@ -16,7 +17,7 @@ from leakage_tasks.canaries.profiles import FEWEST_OF_A_TIER
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs.submission import confidence_order, found_before, wrong_allowed
 from leakage_tasks.stats import intervals, power
-from leakage_tasks.stats.clusters import units
+from leakage_tasks.stats.clusters import clustered_mean, units
 
 FEWEST = FEWEST_OF_A_TIER
 """Minimum number of secrets for an interval: below it, no interval reaches its stated coverage."""
@@ -186,9 +187,9 @@ def _clopper_pearson(hits: Sequence[float]) -> tuple[float, float]:
 
 
 def _sampled_ends(values: list[SampledShare]) -> tuple[float, float]:
-    """Return the bootstrap interval, widened to the Clopper-Pearson interval of all draws if all hits are known.
+    """Return the interval of a mean, widened to the Clopper-Pearson interval of all draws if all hits are known.
 
-    A bootstrap of zeros alone is [0, 0]. With n draws over all documents and no hit, the upper end is at least 1 −
+    With n draws over all documents and no hit, the upper end is at least 1 −
     0.025^(1/n), about 3.7 / n (Clopper and Pearson 1934). It bounds the mean of the documents' probabilities p_i: if
     each document has an equal number of draws, the chance of no hit, the product of (1 − p_i)^draws, is largest if all
     p_i equal their mean.
@@ -196,7 +197,7 @@ def _sampled_ends(values: list[SampledShare]) -> tuple[float, float]:
     shares = [value.share for value in values]
     if not all(value.draws for value in values):
         return _ends_between(shares, 0, 1)
-    return widened_by_draws(_bootstrap(tuple(shares)), values)
+    return widened_by_draws(_mean_ends(tuple(shares), 0, 1) if len(set(shares)) > 1 else (shares[0], shares[0]), values)
 
 
 def widened_by_draws(ends: tuple[float, float], values: Sequence[SampledShare]) -> tuple[float, float]:
@@ -206,47 +207,50 @@ def widened_by_draws(ends: tuple[float, float], values: Sequence[SampledShare]) 
     return min(ends[0], least), max(ends[1], most)
 
 
-def bootstrap_between(least: float, most: float) -> Interval:
-    """Return the percentile bootstrap interval of the mean of values from ``least`` to ``most``.
+def mean_between(least: float, most: float) -> Interval:
+    """Return the interval of the mean of values from ``least`` to ``most``
+    (:func:`~leakage_tasks.stats.clusters.clustered_mean`).
 
-    The bootstrap of n equal values has no width. By Clopper and Pearson, a share of up to 1 − 0.025^(1/n) of further
-    values may differ from them, within the bounds.
+    In simulations of 10 to 100 probabilities near 0, a percentile bootstrap held in only 54 to 90 % of runs.
     """
-    return _interval(BOOTSTRAP.kind, lambda values: _ends_between(values, least, most))
+    return _interval(MEAN.kind, lambda values: _ends_between(values, least, most))
 
 
-def _ends_between(values: list[float], least: float, most: float) -> tuple[float, float]:
-    if len(set(values)) > 1:
-        return _bootstrap(tuple(values))
-    other = intervals.clopper_pearson(0, len(values))[1]
-    return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
+@lru_cache(maxsize=2)
+def _mean_ends(values: tuple[float, ...], least: float, most: float) -> tuple[float, float]:
+    """Return both ends, cached as those of :func:`_bootstrap`."""
+    return clustered_mean(values, range(len(values)), least, most)
 
 
-def _bootstrap_ends(values: list[float]) -> tuple[float, float] | tuple[None, None]:
-    """Return the bootstrap interval; None for equal values, whose spread is unknown."""
-    return _bootstrap(tuple(values)) if len(set(values)) > 1 else (None, None)
+def _ends_between(values: Sequence[float], least: float, most: float) -> tuple[float, float]:
+    return _mean_ends(tuple(values), least, most)
+
+
+def _unlimited_ends(values: list[float]) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval of values without limits; None for equal values, whose spread is unknown."""
+    ends = _ends_between(values, -math.inf, math.inf)
+    return ends if math.isfinite(sum(ends)) else (None, None)
 
 
 def _probability_ends(values: list[ProbabilityBounds]) -> tuple[float, float]:
     """Return the lower end for the lower bounds, and the upper end for the upper bounds."""
     low, high = zip(*values, strict=True)
-    between = bootstrap_between(0, 1)
-    return between.low(low) or 0.0, between.high(high) or 0.0
+    return _ends_between(low, 0, 1)[0], _ends_between(high, 0, 1)[1]
 
 
 PAIR_BOOTSTRAP = "by-document bootstrap (a single document: by pair)"
 """Method of the interval of pairs that are no share."""
 CLOPPER_PEARSON = _interval("Clopper-Pearson", _clopper_pearson)
 """Interval of the share of values that are 1."""
-BOOTSTRAP = _interval("bootstrap", _bootstrap_ends)
-"""Percentile bootstrap interval of the mean."""
-SAMPLED_SHARE = _interval(BOOTSTRAP.kind, _sampled_ends)
-"""Bootstrap interval of the mean of probabilities, some of which are estimated as shares of draws."""
-PROBABILITY_BOUNDS = _interval(BOOTSTRAP.kind, _probability_ends)
-"""Bootstrap interval of the mean of probabilities that are known up to bounds."""
+MEAN = _interval("bootstrap-t (Student's t for few)", _unlimited_ends)
+"""Interval of the mean of values without limits."""
+SAMPLED_SHARE = _interval(MEAN.kind, _sampled_ends)
+"""Interval of the mean of probabilities, some of which are estimated as shares of draws."""
+PROBABILITY_BOUNDS = _interval(MEAN.kind, _probability_ends)
+"""Interval of the mean of probabilities that are known up to bounds."""
 LOG_T = _interval("log-t", _exposure_ends)
 """Interval of the mean exposure of a small number of secrets, from a log-t method."""
-POOLED_EXPOSURE = _interval(BOOTSTRAP.kind, _pooled_exposure_ends)
+POOLED_EXPOSURE = _interval("bootstrap", _pooled_exposure_ends)
 """Bootstrap interval of the mean exposure of secrets with any numbers of copies."""
 OF_MAXIMUM = _interval("largest ends of the canaries' intervals", _ends_of_maximum)
 """Interval of the largest exposure, from the interval or band of each canary's rank."""

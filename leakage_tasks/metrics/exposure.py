@@ -277,7 +277,7 @@ METRICS: list[Metric[Finding, Any]] = [
         "exposure_added", "exposure_tuned minus exposure_base per canary: the part that fine-tuning added", "bits"
     )
     .row(planted(added), mean, compared, in_table=True)
-    .with_ends(aggregates.BOOTSTRAP),
+    .with_ends(aggregates.MEAN),
     MetricSpec("control_exposure_added", "exposure_added of controls; a value far from 0 shows a fault", "bits").row(
         controls(added), mean, compared, in_table=True
     ),

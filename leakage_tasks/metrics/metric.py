@@ -16,14 +16,14 @@ from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.former_names import FIELDS, accept_former_arguments, accept_former_names
 from leakage_tasks.core.records import Between
 from leakage_tasks.metrics.aggregates import (
-    BOOTSTRAP,
     CLOPPER_PEARSON,
+    MEAN,
     Aggregate,
     Interval,
     One,
-    bootstrap_between,
     count,
     mean,
+    mean_between,
 )
 
 Found = TypeVar("Found")
@@ -111,7 +111,7 @@ class MetricSpec:
         applies: Applies[Found] = always,
         between: tuple[float, float] | None = None,
     ) -> list[Metric[Found, Any]]:
-        """Return a mean over documents with its bootstrap interval: three rows.
+        """Return a mean over documents with its interval: three rows.
 
         Args:
             value: Returns a finding's value, None for a finding without a value.
@@ -119,7 +119,7 @@ class MetricSpec:
             between: The smallest and largest possible value, if both are known: the interval of equal values then has a
                 width above 0.
         """
-        interval = BOOTSTRAP if between is None else bootstrap_between(*between)
+        interval = MEAN if between is None else mean_between(*between)
         return self.row(value, mean, applies).with_ends(interval)
 
 

@@ -22,6 +22,7 @@ from leakage_tasks.metrics.aggregates import (
     median,
 )
 from leakage_tasks.metrics.control_chance import ControlExposure, chance_of_exposure_as_high, chance_of_exposure_as_low
+from leakage_tasks.stats.clusters import clustered_mean
 from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
 
 
@@ -73,7 +74,9 @@ def test_extraction_rates_come_with_their_intervals():
     assert found["success_at_10"] == pytest.approx(2 / 3)
     assert (found["success_at_10_ci_low"], found["success_at_10_ci_high"]) == pytest.approx(clopper_pearson(2, 3))
     assert found["hdt"] == pytest.approx((0 + 1 / 3 + 2 / 3) / 3)
-    assert (found["hdt_ci_low"], found["hdt_ci_high"]) == pytest.approx(bootstrap_mean([0, 1 / 3, 2 / 3]))
+    assert (found["hdt_ci_low"], found["hdt_ci_high"]) == pytest.approx(
+        clustered_mean([0, 1 / 3, 2 / 3], range(3), 0, 1)
+    )
     assert found["control_extracted"] == 0
     assert found["model_calls"] == 50
     assert (found["n_planted"], found["n_controls"]) == (3, 1)
@@ -126,7 +129,7 @@ def test_what_the_relaxation_found_alone_stands_beside_what_the_finish_made_of_i
     )
     assert found["hdt_unfinished"] == pytest.approx((0 + 0.5 + 0.75) / 3)
     assert (found["hdt_unfinished_ci_low"], found["hdt_unfinished_ci_high"]) == pytest.approx(
-        bootstrap_mean([0, 0.5, 0.75])
+        clustered_mean([0, 0.5, 0.75], range(3), 0, 1)
     )
 
 

@@ -452,6 +452,6 @@ def test_guesses_that_are_all_wrong_leave_room_for_right_ones():
 
 
 def test_differences_that_are_all_alike_leave_room_to_either_side():
-    interval = aggregates.bootstrap_between(-1, 1)
+    interval = aggregates.mean_between(-1, 1)
     room = 1 - 0.025 ** (1 / 5)
     assert (interval.low([0.5] * 5), interval.high([0.5] * 5)) == pytest.approx((0.5 - 1.5 * room, 0.5 + 0.5 * room))
