@@ -12,9 +12,11 @@ import numpy as np
 
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.stats.intervals import parts, percentiles
-from leakage_tasks.stats.membership import Estimate
+from leakage_tasks.stats.membership import Estimate, auc_interval
 from leakage_tasks.stats.multiple import holm
 
+Ends = tuple[float, float]
+"""The ends of an interval."""
 RESAMPLES = 2000
 FOLDS = 5
 """Number of folds of the cross-validation that the baselines' scores are from."""
@@ -46,7 +48,9 @@ def compare_with_blind(
 
     The intervals are percentile intervals of a paired bootstrap of whole clusters with a fixed seed. Scores of a
     cross-validation depend on each other through their training sets, so the deviations of a baseline's resampled AUC
-    are multiplied by :func:`cross_validation_spread`.
+    are multiplied by :func:`cross_validation_spread`. Resamples of classes that are fully separated have no spread:
+    the interval of an AUC is then Newcombe's for the numbers of clusters, and that of a difference follows from two
+    such intervals.
 
     The attack must be above every baseline, each at the full level: the best baseline in the population is one of
     them, so the choice of the best one needs no further correction (intersection-union test, Berger 1982). The p-values
@@ -69,22 +73,27 @@ def compare_with_blind(
         raise ValueError("a comparison needs members, non-members and a blind baseline")
     names, number = sorted(blind), len(attacks)
     scores = np.array([*attacks.values(), *(blind[name] for name in names)], np.float64)
-    values, resampled = resampled_aucs(scores, np.asarray(members, np.bool_), np.asarray(clusters))
+    inside, which = np.asarray(members, np.bool_), np.asarray(clusters)
+    values, resampled = resampled_aucs(scores, inside, which)
+    unresampled = _newcombe(scores, values, inside, which)
     values_of, resampled_of = values[number:], resampled[:, number:]
     resampled_of = values_of + cross_validation_spread() * (resampled_of - values_of)
     best = int(np.argmax(values_of))
     baselines = {
-        name: _clipped(_estimate(values_of[index], resampled_of[:, index]), 0.0) for index, name in enumerate(names)
+        name: _clipped(_estimate(values_of[index], resampled_of[:, index], unresampled[number + index]), 0.0)
+        for index, name in enumerate(names)
     }
     blind_p = min(holm([_one_sided(row - 0.5) for row in resampled_of.T]))
     comparisons = {}
     for index, attack in enumerate(attacks):
         gaps = resampled[:, [index]] - resampled_of
+        attack_ends, blind_ends = unresampled[index], unresampled[number + best]
+        widest = attack_ends[0] - blind_ends[1], attack_ends[1] - blind_ends[0]
         comparisons[attack] = BlindComparison(
             names[best],
             baselines,
             blind_p,
-            _clipped(_estimate(values[index] - values_of[best], gaps[:, best]), -1.0),
+            _clipped(_estimate(values[index] - values_of[best], gaps[:, best], widest), -1.0),
             max(_one_sided(resampled[:, index] - 0.5), *map(_one_sided, gaps.T)),
         )
     return comparisons
@@ -166,8 +175,21 @@ def _one_sided(resampled: FloatArray) -> float:
     return float((1 + (resampled <= 0).sum()) / (1 + len(resampled)))
 
 
-def _estimate(value: float, resampled: FloatArray) -> Estimate:
-    return Estimate(float(value), *percentiles(resampled))
+def _newcombe(scores: FloatArray, values: FloatArray, members: BoolArray, clusters: IntArray) -> list[Ends]:
+    """Return Newcombe's interval of each row's AUC for the numbers of clusters with members and with non-members.
+
+    Equal scores of all texts distinguish nothing, so their AUC is exactly 0.5.
+    """
+    inside, outside = (len(np.unique(clusters[members == of])) for of in (True, False))
+    return [
+        auc_interval(float(value), inside, outside) if np.ptp(row) else (0.5, 0.5)
+        for row, value in zip(scores, values, strict=True)
+    ]
+
+
+def _estimate(value: float, resampled: FloatArray, unresampled: Ends) -> Estimate:
+    """Return the percentile interval of the resampled values, or ``unresampled`` if they have no spread."""
+    return Estimate(float(value), *(percentiles(resampled) if np.ptp(resampled) else unresampled))
 
 
 def _clipped(estimate: Estimate, least: float) -> Estimate:

@@ -18,6 +18,7 @@ from leakage_tasks.stats.auc_comparison import (
     compare_with_blind,
     resampled_aucs,
 )
+from leakage_tasks.stats.membership import Estimate, auc
 
 ROWS = st.lists(
     st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.booleans(), st.integers(0, 5)), min_size=2, max_size=25
@@ -129,3 +130,21 @@ def test_without_a_difference_an_attack_is_above_in_less_than_5_percent_of_runs(
         blind = {"words": words, "dates": dates}
         above += compare_with_blind({"loss": attack}, blind, members, range(60))["loss"].p <= 0.05
     assert above / 200 <= 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5
+
+
+def test_separated_classes_have_newcombe_s_interval_although_no_resample_differs() -> None:
+    members, scores = [True] * 6 + [False] * 8, [*range(14, 0, -1)]
+    expected = auc([1.0] * 6, [0.0] * 8)
+    both = compare_with_blind({"loss": scores}, {"words": scores}, members, range(14))["loss"]
+    assert both.baselines["words"] == expected
+    assert both.difference == Estimate(0.0, expected.low - 1, 1 - expected.low)
+    texts_of_three_authors = [number % 3 for number in range(6)] + [3 + number % 3 for number in range(8)]
+    clustered = compare_with_blind({"loss": scores}, {"words": scores}, members, texts_of_three_authors)["loss"]
+    assert clustered.baselines["words"] == auc([1.0] * 3, [0.0] * 3)
+
+
+def test_a_baseline_that_tells_no_text_apart_is_at_chance_exactly() -> None:
+    members, scores = [True] * 6 + [False] * 8, [*range(14, 0, -1)]
+    found = compare_with_blind({"loss": scores}, {"words": [0.0] * 14}, members, range(14))["loss"]
+    assert found.baselines["words"] == Estimate(0.5, 0.5, 0.5)
+    assert found.difference == pytest.approx((0.5, auc([1.0] * 6, [0.0] * 8).low - 0.5, 0.5))
