@@ -91,8 +91,10 @@ def _warnings(entry: Entry) -> Iterator[str]:
         heading = "Read with care."
         if any(flag.no_headline for flag in entry.flags):
             heading = "For trial use: these values do not represent the model."
-        if any(flag.fault for flag in entry.flags):
-            heading = "The measurement is faulty: do not rely on these values."
+        if faulty := {flag.task for flag in entry.flags if flag.fault}:
+            valid = {task for task, result in entry.run.tasks.items() if result.is_leakage and result.answered} - faulty
+            of = f" of {', '.join(map(_named, sorted(faulty)))}" if valid else ""
+            heading = f"The measurement{of} is faulty: do not rely on {'its' if valid else 'these'} values."
         yield "\n".join([f"> **{heading}**", ">", *(f"> - {line}" for line in lines)])
 
 

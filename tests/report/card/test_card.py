@@ -167,9 +167,12 @@ def test_a_fault_is_said_and_its_figures_do_not_go_to_the_index(tmp_path):
     tasks = leaking()
     tasks["canary_exposure"]["control_p"] = 1e-9
     made = card(tmp_path, content=results(tasks))
-    assert made.section.index("The measurement is faulty") < made.section.index("| Metric |")
+    heading = "The measurement of `canary_exposure` is faulty: do not rely on its values."
+    assert made.section.index(heading) < made.section.index("| Metric |")
     assert [each.metric_type for each in ModelCard(made.text).data.eval_results] == ["extracted"]
     assert made.unfit == (("canary_exposure", "the controls show a fault"),)
+    del tasks["canary_extraction"]
+    assert "The measurement is faulty: do not rely on these values." in card(tmp_path, content=results(tasks)).section
 
 
 def test_a_fault_of_other_tasks_is_named_by_its_own_reason_without_the_remedy():
