@@ -273,8 +273,8 @@ def _report_contexts(
     if not isinstance(target, TakesContext):
         return
     context, manifest = Context(**task_settings["context"]), task_settings["canaries"]
-    planted = Path(task_settings["planted"]) if "planted" in task_settings else None
-    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(manifest_of(task_settings)), planted)
+    data = Path(task_settings["planted"]) if "planted" in task_settings else None
+    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(manifest_of(task_settings)), data)
     for name, record in records:
         if (after := record.trained_after) is not None:
             log.info("leakage: %s: training reads each copy %s; this run uses %s", name, after, shown)
