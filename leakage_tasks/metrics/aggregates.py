@@ -189,10 +189,10 @@ def _clopper_pearson(hits: Sequence[float]) -> tuple[float, float]:
 def _sampled_ends(values: list[SampledShare]) -> tuple[float, float]:
     """Return the interval of a mean, widened to the Clopper-Pearson interval of all draws if all hits are known.
 
-    With n draws over all documents and no hit, the upper end is at least 1 −
-    0.025^(1/n), about 3.7 / n (Clopper and Pearson 1934). It bounds the mean of the documents' probabilities p_i: if
-    each document has an equal number of draws, the chance of no hit, the product of (1 − p_i)^draws, is largest if all
-    p_i equal their mean.
+    Equal shares of draws may come from different probabilities. With n draws over all documents and no hit, the upper
+    end is at least 1 − 0.025^(1/n), about 3.7 / n (Clopper and Pearson 1934). It bounds the mean of the documents'
+    probabilities p_i: if each document has an equal number of draws, the chance of no hit, the product of
+    (1 − p_i)^draws, is largest if all p_i equal their mean.
     """
     shares = [value.share for value in values]
     if not all(value.draws for value in values):

@@ -5,6 +5,7 @@ Pure functions of scores. A higher score makes membership more likely.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -83,7 +84,8 @@ def compare_with_blind(
         name: _clipped(_estimate(values_of[index], resampled_of[:, index], unresampled[number + index]), 0.0)
         for index, name in enumerate(names)
     }
-    blind_p = min(holm([_one_sided(row - 0.5) for row in resampled_of.T]))
+    smallest = _smallest_p(inside, which)
+    blind_p = min(holm([_one_sided(row - 0.5, smallest) for row in resampled_of.T]))
     comparisons = {}
     for index, attack in enumerate(attacks):
         gaps = resampled[:, [index]] - resampled_of
@@ -94,7 +96,7 @@ def compare_with_blind(
             baselines,
             blind_p,
             _clipped(_estimate(values[index] - values_of[best], gaps[:, best], widest), -1.0),
-            max(_one_sided(resampled[:, index] - 0.5), *map(_one_sided, gaps.T)),
+            max(_one_sided(row, smallest) for row in (resampled[:, index] - 0.5, *gaps.T)),
         )
     return comparisons
 
@@ -170,9 +172,25 @@ class _WeightedAuc:
         return np.divide(won, pairs, out=np.full(len(weights), 0.5), where=pairs > 0)
 
 
-def _one_sided(resampled: FloatArray) -> float:
-    """Return the share of resampled values that are not above 0; the observed value counts as one of these."""
-    return float((1 + (resampled <= 0).sum()) / (1 + len(resampled)))
+def _one_sided(resampled: FloatArray, smallest: float) -> float:
+    """Return the share of resampled values that are not above 0; the observed value counts as one of these.
+
+    Values without spread, of classes that are fully separated, are at least ``smallest``.
+    """
+    share = float((1 + (resampled <= 0).sum()) / (1 + len(resampled)))
+    return share if np.ptp(resampled) else max(share, smallest)
+
+
+def _clusters_of(members: BoolArray, clusters: IntArray) -> tuple[int, int]:
+    """Return the numbers of clusters with members and with non-members."""
+    inside, outside = (len(np.unique(clusters[members == of])) for of in (True, False))
+    return inside, outside
+
+
+def _smallest_p(members: BoolArray, clusters: IntArray) -> float:
+    """Return the p-value of full separation: the share of assignments of classes to clusters that are as extreme."""
+    inside, outside = _clusters_of(members, clusters)
+    return 1 / math.comb(inside + outside, inside)
 
 
 def _newcombe(scores: FloatArray, values: FloatArray, members: BoolArray, clusters: IntArray) -> list[Ends]:
@@ -180,7 +198,7 @@ def _newcombe(scores: FloatArray, values: FloatArray, members: BoolArray, cluste
 
     Equal scores of all texts distinguish nothing, so their AUC is exactly 0.5.
     """
-    inside, outside = (len(np.unique(clusters[members == of])) for of in (True, False))
+    inside, outside = _clusters_of(members, clusters)
     return [
         auc_interval(float(value), inside, outside) if np.ptp(row) else (0.5, 0.5)
         for row, value in zip(scores, values, strict=True)

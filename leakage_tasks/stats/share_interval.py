@@ -9,8 +9,10 @@ from scipy import special
 from leakage_tasks.stats.intervals import LEVEL
 
 
-def share_interval(number: int, mean: float, variance: float, largest: float = 1.0) -> tuple[float, float]:
-    """Return the ends of a share's 95 % interval from the moments of independent unbiased estimates.
+def share_interval(
+    number: int, mean: float, variance: float, largest: float = 1.0, level: float = LEVEL
+) -> tuple[float, float]:
+    """Return the ends of a share's interval from the moments of independent unbiased estimates.
 
     Uses Student's t, with one more estimate of 0 for the lower end and one of ``largest`` for the upper end, as
     Clopper and Pearson's interval counts one more trial of either outcome. So a rare outcome that no estimate shows is
@@ -22,12 +24,13 @@ def share_interval(number: int, mean: float, variance: float, largest: float = 1
         mean: Mean of the estimates.
         variance: Variance of the estimates, the sum of squares divided by their number.
         largest: The value that the next estimate may have.
+        level: Confidence level.
 
     Returns:
         The lower and the upper end, in [0, 1].
     """
     # The distributions of scipy.stats take 30 times as long.
-    quantile = float(special.stdtrit(number - 1, (1 + LEVEL) / 2))
+    quantile = float(special.stdtrit(number - 1, (1 + level) / 2))
     squares = number * (variance + mean**2)
 
     def end(extra: float, sign: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -60,5 +61,15 @@ def test_documents_refuse_them(tmp_path: Path) -> None:
     log(tmp_path, {"suffix_extraction": [suffix(pair, {"s": choice(True, 1.0)}) for pair in range(2)]})
     (samples,) = tmp_path.glob("samples_*")
     samples.write_text(samples.read_text().splitlines(keepends=True)[0])
+    with pytest.raises(ResultsError, match="1 document, but the results are of 2"):
+        read_documents(tmp_path, Limits())
+
+
+def test_lines_of_other_columns_do_not_stand_for_a_lost_document(tmp_path: Path) -> None:
+    log(tmp_path, {"suffix_extraction": [suffix(pair, {"s": choice(True, 1.0)}) for pair in range(2)]})
+    (samples,) = tmp_path.glob("samples_*")
+    lines = [json.loads(line) for line in samples.read_text().splitlines()]
+    others = [line | {"filter": "zlib"} for line in lines]
+    samples.write_text("".join(json.dumps(line) + "\n" for line in (lines[0], *others)))
     with pytest.raises(ResultsError, match="1 document, but the results are of 2"):
         read_documents(tmp_path, Limits())

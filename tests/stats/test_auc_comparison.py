@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -148,3 +150,12 @@ def test_a_baseline_that_tells_no_text_apart_is_at_chance_exactly() -> None:
     found = compare_with_blind({"loss": scores}, {"words": [0.0] * 14}, members, range(14))["loss"]
     assert found.baselines["words"] == Estimate(0.5, 0.5, 0.5)
     assert found.difference == pytest.approx((0.5, auc([1.0] * 6, [0.0] * 8).low - 0.5, 0.5))
+
+
+def test_full_separation_of_few_texts_is_as_likely_by_chance_as_its_share_of_assignments() -> None:
+    members, scores = [True] * 2 + [False] * 2, [4.0, 3.0, 2.0, 1.0]
+    found = compare_with_blind({"loss": scores}, {"words": [0.0] * 4}, members, range(4))["loss"]
+    assignments = [*itertools.combinations(scores, 2)]
+    assert found.p == sum(chosen == (4.0, 3.0) for chosen in assignments) / len(assignments)
+    blind = compare_with_blind({"loss": [0.0] * 4}, {"words": scores}, members, range(4))["loss"]
+    assert blind.blind_p == found.p

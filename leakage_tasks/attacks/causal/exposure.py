@@ -30,7 +30,7 @@ WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
 it has used the second share, so that the rest is enough for an estimate."""
 FEW_NODES = 2
 """An exact count is tried before anything else, up to this many nodes per token of the longest path."""
-DESCENTS = 60
+DESCENTS = 70
 """Maximum number of searches, counts and rounds of draws, each of which descends the tree once."""
 METHOD = Option(
     "method",

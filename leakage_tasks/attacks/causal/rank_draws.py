@@ -20,7 +20,7 @@ from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import RankedSecret
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.stats.intervals import LEVEL, at_most, bounded_mean_at_most, positive_mean
+from leakage_tasks.stats.intervals import ENDING_LEVEL, at_most, bounded_mean_at_most, positive_mean
 
 DRAWS_MULTIPLE = 16
 """The number of draws is a multiple of this value, so that the last digit of a cost does not change it."""
@@ -206,7 +206,7 @@ def draws_needed(draws: RankDraws, precision: float) -> int:
     if len(draws.others) < 2 or not draws.others.any():
         return 4 * len(draws.others)
     relative = draws.others.std(ddof=1) / (draws.others.mean() + 1)
-    width = special.ndtri((1 + LEVEL) / 2) * relative / math.log(2)
+    width = special.ndtri((1 + ENDING_LEVEL) / 2) * relative / math.log(2)
     enough = max((width / precision) ** 2, len(draws.others) * LEAST_EFFECTIVE / draws.effective)
     return DRAWS_MULTIPLE * math.ceil(enough / DRAWS_MULTIPLE)
 
@@ -218,7 +218,7 @@ def interval_of(draws: RankDraws, margin: bool = True) -> tuple[float, float]:
         low = interval_of(lower)[0] if lower.others.any() else 1.0
         exact_low, exact_high = interval_of(draws, margin=False)
         return min(low, exact_low), max(interval_of(upper)[1], exact_high)
-    low, high = positive_mean(draws.others)
+    low, high = positive_mean(draws.others, ENDING_LEVEL)
     # The fillings that were reached exist for certain, but the interval must still contain the estimate.
     met = min(float(draws.seen), float(draws.others.mean()))
     return 1 + max(low, met), 1 + max(high, draws.seen)
@@ -237,8 +237,8 @@ def summary(draws: RankDraws, size: int) -> AttackResult:
         rank = min(1 + float(others.mean()), size)
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
     least, largest = draws.ends or (draws, draws)
-    above = largest.most * at_most(0, count)
+    above = largest.most * at_most(0, count, ENDING_LEVEL)
     if largest.seen:
-        above = bounded_mean_at_most(largest.others, largest.most)
+        above = bounded_mean_at_most(largest.others, largest.most, ENDING_LEVEL)
     high = min(1 + above, float(size))
     return {"rank": high, "rank_low": 1.0 + least.seen, "rank_high": high, "method": "lower_bound", "extra": extra}

@@ -2,11 +2,8 @@
 
 This module decides how many draws to make, and what to do if they are too few. Pilot draws decide whether to count,
 which proposals to use and which nodes the tree keeps; they never enter the estimate. The draws that follow are
-increased by half until they are precise.
-
-Draws end as soon as the 95 % interval has the requested width. This decision depends on the spread of the draws and
-hardly on their mean, so the interval keeps its level (exactly so as the width goes to 0: Chow and Robbins 1965).
-``benchmarks/coverage.py`` counts how many intervals hold.
+increased by half until their interval has the requested width
+(:data:`~leakage_tasks.stats.intervals.ENDING_LEVEL`). ``benchmarks/coverage.py`` counts how many intervals hold.
 """
 
 from __future__ import annotations
@@ -42,15 +39,16 @@ from leakage_tasks.stats.intervals import at_most
 PILOT = 32
 """Maximum number of draws of each pilot."""
 LEAST = 64
-"""First number of draws. With fewer draws, scoring whole texts (one sequence each) is more precise."""
+"""First number of draws, if the budget pays for them. With fewer, scoring whole texts (one sequence each) is more
+precise."""
 GROWTH = 1.5
 """Factor by which the draws are increased until they are precise."""
 MOST_GROWTH = 4
 """Maximum number of draws, as a multiple of the number that the first draws show to be enough."""
 MOST_WITHOUT_PILOTS = 768
 MOST = 200_000
-LEAST_FIRST_SIZE = 8.0
-"""If the effective sample size of the first draws is smaller, a few draws dominate them."""
+LEAST_SIZE = 8.0
+"""If the effective sample size is smaller, a few draws dominate the others."""
 LEAST_COUNTED = 1.5
 """Smallest accepted effective size of a thinned tree's count; the interval widens as it decreases."""
 FIRST_KEPT = 64
@@ -110,7 +108,7 @@ class RankEstimate:
             reached = min(MOST_WITHOUT_PILOTS, number + self._likely_affordable)
             if max(draws_needed(draws, self._precision), number + more) > reached or more > self._affordable:
                 self._lookahead.settle()
-                self._is_taught = draws.effective >= LEAST_FIRST_SIZE
+                self._is_taught = draws.effective >= LEAST_SIZE
                 self._pilots = [draws]
                 return None
             draws += self.make_draws(more, f"first:{number}", mixture)
@@ -139,43 +137,48 @@ class RankEstimate:
         if self._likely_affordable < LEAST:
             return self._without_more()
         draws = self._draw_until_precise("4")
-        if draws is not None and draws.effective < LEAST_FIRST_SIZE:
-            # These draws are one more pilot.
+        if draws is not None and draws.seen and draws.effective < LEAST_SIZE and self._affordable >= LEAST:
+            # These draws become one more pilot.
             self._lookahead.settle()
-            draws = self._draw_until_precise("5") or draws
+            self._pilots.append(draws)
+            draws = self._draw_until_precise("5")
         if draws is None:
             return None
         by_draws = summary(draws, self._explorer.space.size)
         return by_draws if draws.effective >= LEAST_EFFECTIVE else self._estimate_by_tree(by_draws)
 
     def _without_more(self) -> AttackResult | None:
-        """Return the estimate of the draws without pilots; None if they are none or too few."""
+        """Return the estimate of the draws without pilots; None if there are none, or if their effective sample size is
+        too small."""
         if not self._is_taught or self._pilots[-1].effective < LEAST_EFFECTIVE:
             return None
         return summary(self._pilots[-1], self._explorer.space.size)
 
     def _draw_until_precise(self, stream: str) -> RankDraws | None:
-        """Make draws until they are precise, or a few of them dominate the others, or the budget is spent.
+        """Make draws until they are precise or as many as their number is limited to, or until a few dominate the
+        others, or the budget is spent.
 
-        Return None if the budget pays for none. The draws also teach the lookahead.
+        The limit is :data:`MOST_GROWTH` times the number that the first draws show to be enough. Return None if the
+        budget pays for too few draws. The draws also teach the lookahead.
         """
         mixture = self.mixture()
         draws = self._affordable_draws(LEAST, stream, mixture)
         if draws is None:
             return None
-        most = min(MOST, MOST_GROWTH * draws_needed(draws, self._precision))
-        while not self._is_precise(draws) and draws.effective >= LEAST_FIRST_SIZE and len(draws.others) < most:
+        enough = draws_needed(draws, self._precision)
+        most = min(MOST, MOST_GROWTH * enough if draws.seen else enough)
+        while not self._is_precise(draws) and (draws.effective >= LEAST_SIZE or not draws.seen):
             number = len(draws.others)
-            more = self._affordable_draws(_further(number), f"{stream}:{number}", mixture)
+            more = self._affordable_draws(min(_further(number), most - number), f"{stream}:{number}", mixture)
             if more is None:
                 break
             draws += more
         return draws
 
     def _affordable_draws(self, wanted: int, stream: str, mixture: ProposalMixture) -> RankDraws | None:
-        """Make ``wanted`` draws, or as many as the budget pays for; return None if it pays for too few."""
+        """Make ``wanted`` draws, or as many as the budget pays for; return None if these are too few."""
         number = min(wanted, self._affordable // DRAWS_MULTIPLE * DRAWS_MULTIPLE)
-        return self.make_draws(number, stream, mixture) if number else None
+        return self.make_draws(number, stream, mixture) if number > 0 else None
 
     def _is_precise(self, draws: RankDraws) -> bool:
         """Return True if the effective sample size is not too small and the interval has the requested precision."""

@@ -23,7 +23,7 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.secret_path import RankedSecret
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.stats.intervals import positive_mean
+from leakage_tasks.stats.intervals import ENDING_LEVEL, positive_mean
 
 REPETITIONS = 16
 SHARES = (0.6, 0.2, 0.2)
@@ -70,8 +70,8 @@ class ThinnedCount:
         The upper end is computed with one more repetition of twice the largest count, because repetitions with equal
         counts do not show their spread.
         """
-        low, _ = positive_mean(self.others)
-        _, high = positive_mean(np.append(self.others, 2 * self.others.max()))
+        low, _ = positive_mean(self.others, ENDING_LEVEL)
+        _, high = positive_mean(np.append(self.others, 2 * self.others.max()), ENDING_LEVEL)
         return max(low, min(float(self.seen), float(self.others.mean()))), max(high, float(self.seen))
 
 

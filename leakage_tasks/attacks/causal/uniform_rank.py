@@ -1,7 +1,7 @@
 """The rank of a secret from uniform random fillings, if these suffice: the usual case of a control.
 
-The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until its 95 % interval has the requested width
-(:mod:`~leakage_tasks.attacks.causal.rank_estimate` says why this keeps the level). The first number is left out for a
+The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until its interval has the requested width (at
+:data:`~leakage_tasks.stats.intervals.ENDING_LEVEL`). The first number is left out for a
 precision that so few draws seldom reach. Draws that were evaluated stay in the estimate. Each draw is predicted from
 others, so no draws are spent on a prediction alone.
 """
@@ -28,7 +28,7 @@ from leakage_tasks.attacks.causal.uniform_draws import GroupRequest, Groups
 from leakage_tasks.attacks.causal.whole_texts import share_of_sample
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.stats.intervals import clopper_pearson
+from leakage_tasks.stats.intervals import ENDING_LEVEL, clopper_pearson
 from leakage_tasks.stats.share_interval import share_interval
 
 RANDOM_FILLINGS = ProposalMixture((Power(0.0),), (1,))
@@ -64,9 +64,9 @@ class Shares:
     def interval(self) -> tuple[float, float]:
         """Return the ends of the share's interval: Clopper and Pearson's if all estimates are 0 or 1."""
         if self.binary:
-            return clopper_pearson(int(self.values.sum()), len(self.values))
+            return clopper_pearson(int(self.values.sum()), len(self.values), ENDING_LEVEL)
         mean, variance = float(self.values.mean()), float(self.values.var())
-        return share_interval(len(self.values), mean, variance, self.largest)
+        return share_interval(len(self.values), mean, variance, self.largest, ENDING_LEVEL)
 
     @property
     def largest(self) -> float:
@@ -92,13 +92,13 @@ class Shares:
             return False
         usual = mean * (1 - mean)
         variance = usual if self.binary else max(float(self.values.var(ddof=1)), LEAST_VARIANCE * usual)
-        ends = (share_interval(number, mean, variance, self.largest) for number in numbers)
+        ends = (share_interval(number, mean, variance, self.largest, ENDING_LEVEL) for number in numbers)
         return any(low > 0 and high <= low * 4**precision for low, high in ends)
 
 
 def _narrowest(number: int) -> float:
     """Return half the width in bits of the interval of this number of draws that all cost no more than the secret."""
-    return -math.log2(share_interval(number, 1.0, 0.0)[0]) / 2
+    return -math.log2(share_interval(number, 1.0, 0.0, level=ENDING_LEVEL)[0]) / 2
 
 
 class UniformRank:
@@ -119,6 +119,7 @@ class UniformRank:
 
     def result(self) -> AttackResult | None:
         """Return the finding's fields about the rank; None if uniform draws are too few or too imprecise."""
+        # With fewer draws, single fillings for the same budget are more precise.
         if not self._explorer.grows or self._affordable < LOOKS[1]:
             return None
         draws = self._first_draws()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -141,7 +142,9 @@ def read_samples(path: str | Path) -> Samples:
         lines[number] = line._replace(answered=line.answered._replace(task_settings=task_settings))
     if not lines:
         raise ResultsError(f"{file}: holds no samples: run lm_eval again with --log_samples")
-    documents = len({line.document for line in lines.values()})
+    # Each document has a line in the main column, if there is one.
+    columns = Counter(line.answered.column for line in lines.values())
+    documents = columns[HEADLINE] or len({line.document for line in lines.values()})
     return Samples(file, scoring, tuple(line.answered for line in lines.values()), tuple(lines), documents)
 
 

@@ -13,13 +13,13 @@ from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.forest import Forest
 from leakage_tasks.attacks.causal.group_shares import LearnedDraws, learned_draws
 from leakage_tasks.attacks.causal.path_counts import path_counts
+from leakage_tasks.attacks.causal.rank_draws import RankDraws
 from leakage_tasks.attacks.causal.rank_estimate import LEAST, RankEstimate
 from leakage_tasks.attacks.causal.search_tree import SearchTree
-from leakage_tasks.attacks.causal.secret_path import SecretPath
+from leakage_tasks.attacks.causal.secret_path import RankedSecret, SecretPath
 from leakage_tasks.attacks.causal.uniform_draws import GROUP, GroupDraws, GroupRequest, Groups, read_groups
-from leakage_tasks.attacks.causal.uniform_rank import LOOKS, Shares, UniformRank
+from leakage_tasks.attacks.causal.uniform_rank import Shares, UniformRank
 from leakage_tasks.canaries import Canary
-from leakage_tasks.stats.intervals import positive_mean
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.scheduler import run_concurrently
 from tests.attacks.made_up import MadeUp, Ranks
@@ -84,24 +84,95 @@ def test_the_draws_of_a_group_share_a_beginning_and_one_reads_the_rest():
     assert explorer.calls - before == 1 + GROUP + (rest - 1)
 
 
-@pytest.mark.parametrize("precision", [0.25, 0.5])
-@pytest.mark.parametrize("kind", ["uniform", "by proposals"])
-def test_intervals_whose_width_ends_the_draws_keep_their_level(kind, precision):
-    numbers, uniform = (LOOKS, True) if kind == "uniform" else (WITHOUT_PILOTS, False)
-    stream, shape = np.random.default_rng(1), (1000, numbers[-1])
-    # Right-skewed with the mean 0.1; a quarter of the draws by proposals find nothing.
-    values = stream.beta(1.0, 9.0, shape) if uniform else stream.lognormal(-0.32, 0.8, shape) * 0.1 / 0.75
-    values[stream.random(shape) < (0 if uniform else 0.25)] = 0.0
-    held = []
-    for row in values:
-        for number in numbers:
-            shown = row[:number]
-            low, high = Shares(shown, 0, binary=False).interval() if uniform else positive_mean(shown)
-            if low > 0 and math.log2(high / low) / 2 <= precision:
-                held.append(low <= 0.1 <= high)
-                break
-    assert len(held) > 500
+@pytest.fixture(scope="module")
+def undecided() -> RankedSecret:
+    """A secret among 10^9, with a model that is not read."""
+    target = MadeUp("Markov", 9)
+    canary, _ = Ranks(target).near(20, "c", np.random.default_rng(4))
+    explorer = SearchTree(target, canary.attack_space)
+    return SecretPath(explorer, explorer.path_of(canary.secret)).ranked()
+
+
+def beta(stream, number):
+    return stream.beta(1.0, 9.0, number)
+
+
+def lognormal(stream, number):
+    """A quarter of the draws finds nothing."""
+    return stream.lognormal(-0.32, 0.8, number) * (stream.random(number) < 0.75) / 7.5
+
+
+def heavy(stream, number):
+    """A twentieth of the draws carries half of the mean."""
+    return np.where(stream.random(number) < 0.05, 1.0, 0.05 / 0.95)
+
+
+@pytest.mark.parametrize(("made", "precision"), [(beta, 0.25), (beta, 0.5)])
+def test_uniform_draws_that_end_by_the_width_of_their_interval_hold_its_level(undecided, made, precision):
+    stream, held = np.random.default_rng(1), []
+    for _ in range(600):
+        uniform = UniformRank(undecided, "0", 10**9, precision)
+        uniform._first_draws = lambda: Shares(made(stream, 12), 0, binary=False)
+        uniform._draws = lambda number, _: Shares(made(stream, number), 0, binary=False)
+        found = uniform.result()
+        held += [] if found is None else [found["rank_low"] <= 1e8 <= found["rank_high"]]
+    assert len(held) > 300
     assert np.mean(held) >= 0.94
+
+
+@pytest.mark.parametrize(("made", "precision"), [(lognormal, 0.25), (lognormal, 0.5), (heavy, 0.25), (heavy, 0.5)])
+def test_draws_that_end_by_the_width_of_their_interval_hold_its_level(undecided, made, precision):
+    stream, lookahead, held = np.random.default_rng(1), undecided.lookahead(), []
+    for _ in range(600):
+        estimate = RankEstimate(undecided, "0", 10**9, precision, lookahead)
+        estimate._is_taught, estimate._calls_a_draw = True, 1.0
+        estimate._pilots = [RankDraws(np.ones(64), np.ones(64), 1, 1e9)]
+        estimate.make_draws = lambda number, *_, **__: RankDraws(1e6 * made(stream, number), np.ones(number), 1, 1e9)
+        found = estimate.result()
+        if found["method"] == "estimated" and "draws" in found["extra"]:
+            assert math.log2(found["rank_high"] / found["rank_low"]) / 2 <= precision
+            held.append(found["rank_low"] <= 1e5 <= found["rank_high"])
+    assert len(held) > 500
+    assert np.mean(held) >= 0.92
+
+
+def test_draws_that_a_few_dominate_are_replaced_once_the_lookahead_has_learned_from_them(undecided):
+    estimate = RankEstimate(undecided, "0", 10**9, 0.25)
+    estimate._is_taught, estimate._calls_a_draw = True, 1.0
+    estimate._pilots = [RankDraws(np.ones(64), np.ones(64), 1, 1e9)]
+    streams = []
+
+    def make(number, stream, *_):
+        streams.append((stream, number))
+        others = np.full(number, 2.0) if stream.startswith("5") else np.r_[1000.0, np.ones(number - 1)]
+        return RankDraws(others, np.ones(number), 1, 1e9)
+
+    estimate.make_draws = make
+    found = estimate.result()
+    assert streams == [("4", 64), ("5", 64)]
+    assert (found["rank"], found["extra"]["draws"]) == (3.0, 64)
+
+
+@pytest.mark.parametrize(("spent", "sets"), [(0, [64, 32, 48, 80, 32]), (10**9 - 8 * 100, [64, 32])])
+def test_draws_that_find_nothing_go_on_within_the_budget(undecided, spent, sets):
+    """Where no draw finds a cheaper filling, 256 draws bound their number, or as many as the budget pays for."""
+    estimate, numbers = RankEstimate(undecided, "0", 10**9, 0.25), []
+    estimate._is_taught, estimate._calls_a_draw = True, 1.0
+    estimate._pilots = [RankDraws(np.zeros(64), np.ones(64), 0, 1e9)]
+    before = undecided.explorer.calls
+
+    def make(number, *_):
+        numbers.append(number)
+        undecided.explorer.calls += 8 * number
+        return RankDraws(np.zeros(number), np.ones(number), 0, 1e9)
+
+    estimate.make_draws, estimate._estimate_by_tree = make, lambda by_draws: by_draws
+    undecided.explorer.calls = spent
+    try:
+        found = estimate.result()
+    finally:
+        undecided.explorer.calls = before
+    assert (numbers, found["method"]) == (sets, "lower_bound")
 
 
 @pytest.mark.parametrize("tokenizer", [letters, merging])
