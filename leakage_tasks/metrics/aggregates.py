@@ -140,34 +140,17 @@ def count(values: Sequence[object]) -> int:
     return sum(value is not None for value in values)
 
 
-@lru_cache(maxsize=2)
-def _bootstrap(values: tuple[float, ...]) -> tuple[float, float]:
-    """Return both ends, cached, because a bootstrap of many values takes seconds, and an interval may need two."""
-    return intervals.bootstrap_mean(values)
-
-
-def _exposure_ends(secrets: Sequence[ExposureRange]) -> tuple[float, float] | tuple[None, None]:
-    """Return the interval of the mean exposure by :func:`intervals.bounded_mean`; None for fewer than ten secrets.
+def _pooled_exposure_ends(secrets: Sequence[ExposureRange]) -> tuple[float, float]:
+    """Return the interval of the mean exposure by :func:`intervals.bounded_mean`.
 
     The upper end uses the maximum exposure of a secret with only a lower bound.
     """
-    if len(secrets) < FEWEST:
-        return None, None
     least, most, largest = np.array(secrets).T
     return intervals.bounded_mean(least, largest)[0], intervals.bounded_mean(most, largest)[1]
 
 
-def _pooled_exposure_ends(secrets: Sequence[ExposureRange]) -> tuple[float, float]:
-    """Return the bootstrap interval of the mean exposure of any number of secrets.
-
-    An end of equal exposures, which the bootstrap gives no width, is that of :func:`intervals.bounded_mean`.
-    """
-    least, most, largest = (np.array(values) for values in zip(*secrets, strict=True))
-    low, high = (
-        _bootstrap(tuple(ends.tolist())) if np.ptp(ends) else intervals.bounded_mean(ends, largest)
-        for ends in (least, most)
-    )
-    return low[0], high[1]
+def _tier_exposure_ends(secrets: Sequence[ExposureRange]) -> tuple[float, float] | tuple[None, None]:
+    return _pooled_exposure_ends(secrets) if len(secrets) >= FEWEST else (None, None)
 
 
 def _ends_of_maximum(secrets: Sequence[ExposureRange]) -> tuple[float, float] | tuple[None, None]:
@@ -218,7 +201,7 @@ def mean_between(least: float, most: float) -> Interval:
 
 @lru_cache(maxsize=2)
 def _mean_ends(values: tuple[float, ...], least: float, most: float) -> tuple[float, float]:
-    """Return both ends, cached as those of :func:`_bootstrap`."""
+    """Return both ends, cached, because a bootstrap of many values takes seconds, and an interval may need two."""
     return clustered_mean(values, range(len(values)), least, most)
 
 
@@ -248,10 +231,10 @@ SAMPLED_SHARE = _interval(MEAN.kind, _sampled_ends)
 """Interval of the mean of probabilities, some of which are estimated as shares of draws."""
 PROBABILITY_BOUNDS = _interval(MEAN.kind, _probability_ends)
 """Interval of the mean of probabilities that are known up to bounds."""
-LOG_T = _interval("log-t", _exposure_ends)
-"""Interval of the mean exposure of a small number of secrets, from a log-t method."""
-POOLED_EXPOSURE = _interval("bootstrap", _pooled_exposure_ends)
-"""Bootstrap interval of the mean exposure of secrets with any numbers of copies."""
+LOG_T = _interval("log-t", _tier_exposure_ends)
+"""Interval of the mean exposure of secrets of one tier or family; None for fewer than :data:`FEWEST`."""
+POOLED_EXPOSURE = _interval(LOG_T.kind, _pooled_exposure_ends)
+"""Interval of the mean exposure of secrets with any numbers of copies, also of fewer than :data:`FEWEST`."""
 OF_MAXIMUM = _interval("largest ends of the canaries' intervals", _ends_of_maximum)
 """Interval of the largest exposure, from the interval or band of each canary's rank."""
 BY_CHANCE = _interval("", _chance_ends)

@@ -104,19 +104,6 @@ def percentiles(resampled: NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def bootstrap_mean(values: Sequence[float], resamples: int = 2000) -> tuple[float, float]:
-    """Return the 95 % percentile bootstrap interval of a mean. The random seed is fixed.
-
-    Raises ValueError if there are no values.
-    """
-    data = np.sort(np.asarray(values, dtype=np.float64))
-    if not len(data):
-        raise ValueError("no values to resample")
-    generator, number = np.random.default_rng(0), len(data)
-    means = [data[generator.integers(number, size=(size, number))].mean(axis=1) for size in parts(resamples, number)]
-    return percentiles(np.concatenate(means))
-
-
 def early_stop_interval(
     guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int, documents: Sequence[int] | None = None
 ) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import math
 import random
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from leakage_tasks.metrics.aggregates import (
 )
 from leakage_tasks.metrics.control_chance import ControlExposure, chance_of_exposure_as_high, chance_of_exposure_as_low
 from leakage_tasks.stats.clusters import clustered_mean
-from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
+from leakage_tasks.stats.intervals import bounded_mean, clopper_pearson
 
 
 def finding(planted=True, **fields):
@@ -61,7 +62,9 @@ def test_exposure_is_of_planted_canaries_and_controls_stand_apart():
     assert found["exposure_fraction"] == pytest.approx(statistics.fmean(bits) / math.log2(1000))
     assert found["rank"] == 8
     assert found["log_perplexity"] == 30
-    assert (found["exposure_ci_low"], found["exposure_ci_high"]) == pytest.approx(bootstrap_mean(bits))
+    assert (found["exposure_ci_low"], found["exposure_ci_high"]) == pytest.approx(
+        bounded_mean(np.array(bits), np.full(3, math.log2(1000)))
+    )
     assert found["control_exposure"] == pytest.approx(2)
     assert found["control_exposure_max"] == pytest.approx(2)
     assert (found["n_planted"], found["n_controls"]) == (3, 1)

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.large_inputs import measure
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.load.results import read_runs
-from leakage_tasks.stats.intervals import bootstrap_mean
+from leakage_tasks.stats.clusters import studentized_mean
 from tests.report.made import leaking, results, write
 
 
@@ -43,6 +43,6 @@ def test_work_grows_with_the_runs_and_not_with_their_square(tmp_path: Path, mode
 
 def test_an_interval_of_very_many_values_is_resampled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(1).exponential(size=701)
-    whole = bootstrap_mean(values)
+    whole = studentized_mean(values.tolist(), range(701))
     monkeypatch.setattr("leakage_tasks.stats.intervals._CELLS", 701 * 3)
-    assert bootstrap_mean(values) == whole
+    assert studentized_mean(values.tolist(), range(701)) == whole

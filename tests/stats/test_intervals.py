@@ -12,7 +12,6 @@ from scipy import stats
 from leakage_tasks.stats.intervals import (
     at_most,
     bootstrap_early_stop,
-    bootstrap_mean,
     bounded_mean_at_most,
     clopper_pearson,
     positive_mean,
@@ -57,26 +56,16 @@ def test_an_interval_of_a_positive_mean_stays_positive_and_holds_it():
     assert 0 < low < 2 < high
 
 
-def test_the_bootstrap_is_repeatable_and_ignores_order():
-    values = [1.0, 5.0, 2.0, 9.0]
-    assert bootstrap_mean(values) == bootstrap_mean(values[::-1])
-    low, high = bootstrap_mean(values)
-    assert 1 <= low < 4.25 < high <= 9
-    assert bootstrap_mean([3.0, 3.0]) == (3.0, 3.0)
-    with pytest.raises(ValueError, match="no values"):
-        bootstrap_mean([])
-
-
 def test_where_guesses_are_all_alike_their_early_stop_has_no_range():
     assert bootstrap_early_stop(enumerate([True] * 9), 9, 1) == (1, 1)
     assert bootstrap_early_stop(enumerate([False] * 9), 9, 3) == (0, 0)
     assert bootstrap_early_stop([], 9, 3) == (0, 0)
 
 
-def test_an_early_stop_that_is_never_reached_is_the_bootstrap_of_the_share():
+def test_an_early_stop_that_is_never_reached_is_the_binomial_range_of_the_share():
     right = [True] * 60 + [False] * 40
     low, high = bootstrap_early_stop(enumerate(right), 100, 101, resamples=4000)
-    assert (low, high) == pytest.approx(bootstrap_mean([float(each) for each in right]), abs=0.02)
+    assert (low, high) == pytest.approx(stats.binom(100, 0.6).ppf([0.025, 0.975]) / 100, abs=0.02)
 
 
 def test_resampling_in_parts_changes_nothing(monkeypatch):

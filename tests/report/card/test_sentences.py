@@ -119,9 +119,7 @@ def test_a_share_that_is_not_known_is_not_said(tmp_path: Path, shares: Any) -> N
 
 def test_older_results_have_sentences_of_what_they_say(tmp_path: Path) -> None:
     found = sentences(tmp_path, json.loads(json.dumps(results(leaking()))))
-    assert found["canary_exposure/exposure"].startswith(
-        "Exposure: 9.00 bits (95 % interval 7.50 to 10.5 bits, bootstrap)"
-    )
+    assert found["canary_exposure/exposure"].startswith("Exposure: 9.00 bits (95 % interval 7.50 to 10.5 bits, log-t)")
 
 
 def test_what_is_claimed_is_called_so(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def _task(tmp_path: Path, tasks: dict, task: str, samples: int = 40) -> TaskResu
 
 def test_a_declared_figure_brings_interval_controls_and_count(tmp_path: Path):
     found = figure(_task(tmp_path, leaking(), "canary_exposure"), "exposure")
-    assert found == Figure(9.0, 7.5, 10.5, "bootstrap", control=1.5, count=20)
+    assert found == Figure(9.0, 7.5, 10.5, "log-t", control=1.5, count=20)
 
 
 def test_a_rate_says_how_its_interval_was_got(tmp_path: Path):
@@ -27,9 +27,9 @@ def test_a_rate_says_how_its_interval_was_got(tmp_path: Path):
 def test_results_of_version_0_1_0_say_in_words_how_an_interval_was_got(tmp_path: Path):
     older = results(leaking())
     rows = older["configs"]["canary_exposure"]["leakage"]["rows"]
-    assert rows["exposure"].pop("interval_kind") == "bootstrap"
+    assert rows["exposure"].pop("interval_kind") == "log-t"
     task = read_runs([write(tmp_path, older)])[0].tasks["canary_exposure"]
-    assert figure(task, "exposure").kind == "bootstrap"
+    assert figure(task, "exposure").kind == "log-t"
     rows["exposure_ci_low"]["description"] = "a lower end"
     assert figure(read_runs([write(tmp_path, older)])[0].tasks["canary_exposure"], "exposure").kind == ""
 
