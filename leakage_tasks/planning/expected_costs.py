@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
@@ -30,6 +31,13 @@ RANK_PER_COST = 200
 """A search reads about as many rows as the secret's rank, and the cheapest estimates some 200 rows."""
 
 
+class ExpectedCosts(NamedTuple):
+    """The expected costs of an attack on one canary, relative to the cheapest attacks of the same goal."""
+
+    exposure: float
+    extraction: float
+
+
 @dataclass(frozen=True)
 class Pilot:
     """The canaries that a pilot attacks, and the chances with which they were drawn, by id; empty if equal.
@@ -47,20 +55,22 @@ def comparison(seed: int, context: Context) -> AttackSettings:
     return AttackSettings("rank-sample", budget=1, seed=seed, values={"histogram": FILLINGS}, context=context)
 
 
-def expected_cost(finding: Finding) -> float:
-    """Return the expected cost of an attack relative to the cheapest estimates, from a :func:`comparison`'s finding.
+def expected_costs(finding: Finding) -> ExpectedCosts:
+    """Return the expected costs of attacks, from a :func:`comparison`'s finding.
 
     The share of fillings that cost less than the secret is the chance of a lower value in Student's prediction from the
-    costs of the random fillings.
+    costs of the random fillings. The rows of an extraction increase for secrets near the ten cheapest fillings, and
+    decrease for memorized secrets, from which the share does not distinguish them: a pilot needs the former.
     """
     costs, secret = np.array(finding.extra["costs"]), finding.log_perplexity
     spread = float(costs.std(ddof=1)) if len(costs) > 1 else 0.0
     if secret is None or not spread:
-        return 1.0
+        return ExpectedCosts(1.0, 1.0)
     error = spread * np.sqrt(1 + 1 / len(costs))
     share = float(student.cdf((secret - costs.mean()) / error, len(costs) - 1))
+    extraction = (share + SMALLEST_SHARE) ** -POWER
     # A memorized secret of a low rank is found before an estimate starts.
-    return float(min((share + SMALLEST_SHARE) ** -POWER, 1 + share * 2.0**finding.log2_size / RANK_PER_COST))
+    return ExpectedCosts(min(extraction, 1 + share * 2.0**finding.log2_size / RANK_PER_COST), extraction)
 
 
 def draw_pilot(canaries: Sequence[Canary], number: int, expected: Mapping[str, float], seed: int | str) -> Pilot:

@@ -8,6 +8,7 @@ from typing import Any
 from leakage_tasks.attacks.redact import HidingLogs
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.planning.estimate import KindPlan, Plan
+from leakage_tasks.planning.expected_costs import ExpectedCosts
 from leakage_tasks.planning.memory import Memory
 from leakage_tasks.planning.pilot import check_number
 from leakage_tasks.planning.planner import Planner
@@ -60,7 +61,7 @@ def make_plan(lm: Any, tasks: Sequence[CanaryTask], pilot: int, watch: PilotWatc
     check_number(pilot)
     kinds: dict[str, list[KindPlan]] = {}
     memory, spent, watch = Memory(0, 0, 0), 0.0, watch or PilotWatch()
-    expected: dict[str, float] = {}
+    expected: dict[str, ExpectedCosts] = {}
     # Extraction usually reads fewer rows and leaves the rest of its time to exposure.
     for index, task in enumerate(sorted(tasks, key=lambda task: task.task_name, reverse=True)):
         watch.say(f"{task.task_name}: verifying fast scoring and timing forward passes")

@@ -18,7 +18,7 @@ from leakage_tasks.attacks.run import Hooks, run_chosen
 from leakage_tasks.attacks.selection import AttackSettings, chosen_attacks
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.planning.estimate import QUANTITIES, KindPlan
-from leakage_tasks.planning.expected_costs import Pilot, comparison, draw_pilot, expected_cost
+from leakage_tasks.planning.expected_costs import ExpectedCosts, Pilot, comparison, draw_pilot, expected_costs
 from leakage_tasks.planning.limits import AttackLimits, limits_of
 from leakage_tasks.planning.memory import Memory, memory_of
 from leakage_tasks.planning.meter import modules_of
@@ -45,7 +45,7 @@ class Planner:
     ``expected`` holds the expected costs of attacks by canary id, which the planners of several tasks share.
     """
 
-    def __init__(self, lm: Any, task: CanaryTask, pilot: int, expected: dict[str, float] | None = None) -> None:
+    def __init__(self, lm: Any, task: CanaryTask, pilot: int, expected: dict[str, ExpectedCosts] | None = None) -> None:
         self.lm, self.task, self.pilot = lm, task.task_name, pilot
         self.task_settings, canaries, self.target = prepared(lm, task.task_settings, task.test_docs())
         self.settings, self.seed = attack_settings(self.task_settings), int(self.task_settings["seed"])
@@ -112,7 +112,7 @@ class Planner:
             attempt = attack_together(wanted, compared, self.modules, 1, watch)
         self.spent += attempt.total.seconds
         watch.close_share(attempt.total.seconds)
-        self.expected |= {wanted[index].id: expected_cost(finding) for index, finding in attempt.findings.items()}
+        self.expected |= {wanted[index].id: expected_costs(finding) for index, finding in attempt.findings.items()}
 
     def _sample(self, pairs: Pairs) -> Pilot:
         canaries = [request.canary for _, request in pairs]
@@ -121,11 +121,9 @@ class Planner:
         return draw_pilot(canaries, self.pilot, expected, f"{self.seed}:{kind}")
 
     def expected_by(self, attack: Attack) -> Mapping[str, float]:
-        """Return the expected costs of an attack on the compared canaries, by id.
-
-        They are equal for extraction: whether the secret is found, not its rank, decides how long a search takes.
-        """
-        return self.expected if attack.goal == "exposure" else dict.fromkeys(self.expected, 1.0)
+        """Return the expected costs of an attack on the compared canaries, by id."""
+        is_exposure = attack.goal == "exposure"
+        return {name: costs.exposure if is_exposure else costs.extraction for name, costs in self.expected.items()}
 
     def _kind(
         self,

@@ -18,7 +18,7 @@ from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, estimate_of
-from leakage_tasks.planning.expected_costs import FILLINGS, expected_cost
+from leakage_tasks.planning.expected_costs import FILLINGS, ExpectedCosts, expected_costs
 from leakage_tasks.planning.limits import AttackLimits
 from leakage_tasks.planning.memory import memory_of
 from leakage_tasks.planning.pace import Pace
@@ -184,12 +184,19 @@ def test_the_pilot_is_drawn_by_comparing_secrets_with_random_fillings(lm: Any, m
     finding = dataclasses.replace(
         FINDING, log2_size=math.log2(space.size), log_perplexity=costs[0], extra={"costs": costs[1:].tolist()}
     )
-    assert planner.expected[request.canary.id] == pytest.approx(expected_cost(finding), rel=1e-3)
+    assert planner.expected[request.canary.id] == pytest.approx(expected_costs(finding), rel=1e-3)
 
 
-def test_searches_for_the_best_guesses_are_expected_to_cost_the_same(lm: Any, manifest: str) -> None:
-    (kind, _) = Planner(lm, planned(manifest, task="canary_extraction"), 5).kinds()
-    assert kind.groups["rows"].chances == pytest.approx((5 / 12,) * 5)
+def test_extractions_are_expected_to_cost_most_for_the_cheapest_secrets(lm: Any, manifest: str) -> None:
+    planner = Planner(lm, planned(manifest, task="canary_extraction"), 5)
+    (kind, _) = planner.kinds()
+    attack, _ = planner.pairs[0]
+    assert planner.expected_by(attack) == {name: costs.extraction for name, costs in planner.expected.items()}
+    own = [planner.expected[request.canary.id].extraction for _, request in planner.pairs if request.canary.planted]
+    assert np.ptp(own) > 0
+    chances = 5 * np.array(own) / sum(own)
+    assert chances.max() <= 1
+    assert all(np.isclose(chances, chance).any() for chance in kind.groups["rows"].chances)
 
 
 def test_canaries_are_compared_once_for_all_tasks_and_not_if_all_are_piloted(lm: Any, manifest: str) -> None:
@@ -235,7 +242,7 @@ def test_to_choose_the_pilot_the_spaces_of_all_canaries_are_not_analysed(
 
 def test_kinds_have_pilots_of_their_own_chance(lm: Any, manifest: str) -> None:
     planner = Planner(lm, planned(manifest), 5)
-    planner.expected = {request.canary.id: 1.0 for _, request in planner.pairs}
+    planner.expected = {request.canary.id: ExpectedCosts(1.0, 1.0) for _, request in planner.pairs}
     pilots = [
         planner._sample([pair for pair in planner.pairs if pair[1].canary.planted == planted]).canaries
         for planted in (True, False)
