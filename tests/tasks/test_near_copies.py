@@ -12,7 +12,7 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks import audit
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
-from leakage_tasks.report.card.sentences import describe_tested
+from leakage_tasks.report.card.tested import describe_tested
 from leakage_tasks.report.load.results_file import every_row
 from tests.oracles import letters, tiny_gpt2
 

@@ -17,7 +17,7 @@ from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.scoring import CANARY_EXPOSURE, Answered, score
-from leakage_tasks.report.card.sentences import describe_tested
+from leakage_tasks.report.card.tested import describe_tested
 from leakage_tasks.tasks.canary_tasks import CanaryExposure
 from leakage_tasks.tasks.preflight_file import read_preflight
 from leakage_tasks.training.preflight import CanaryCounts, Preflight

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.card.index import unfit
-from leakage_tasks.report.card.sentences import describe_attacks, describe_tested, limits, sentence
+from leakage_tasks.report.card.sentences import describe_attacks, limits, sentence
+from leakage_tasks.report.card.tested import describe_tested
 from leakage_tasks.report.load.command_line import command_of
-from leakage_tasks.report.load.figures import Figure, control_words, counted_words
+from leakage_tasks.report.load.figures import Figure, Flag, control_words, counted_words
 from leakage_tasks.report.load.format import NOTHING, flag_words, interval, number
 from leakage_tasks.report.load.markdown import bullets, escaped, table
 from leakage_tasks.report.load.run import Run
@@ -81,20 +82,36 @@ def _tested(run: Run) -> Iterator[str]:
 
 
 def _warnings(entry: Entry) -> Iterator[str]:
-    lines = [escaped(words) for words in flag_words(entry.flags)]
-    lines += [
+    """Yield a warning on faulty measurements, on tasks without a primary metric, and on all other flags."""
+    faulty = {flag.task for flag in entry.flags if flag.fault}
+    trial = {flag.task for flag in entry.flags if flag.no_headline}
+    of, its = _parts(entry.run, faulty, "its")
+    yield from _warning(
+        f"The measurement{of} is faulty: do not rely on {its} values.", (flag for flag in entry.flags if flag.fault)
+    )
+    of, these = _parts(entry.run, trial, "the")
+    yield from _warning(
+        f"For trial use: {these} values{of} do not represent the model.",
+        (flag for flag in entry.flags if flag.no_headline and not flag.fault),
+    )
+    missing = [
         f"{_named(task)}: no values, because the model or the options do not support this task"
         for task, result in entry.run.tasks.items()
         if result.is_leakage and not result.answered and not result.predicted_only
     ]
+    yield from _warning("Read with care.", (flag for flag in entry.flags if not flag.unranked), missing)
+
+
+def _parts(run: Run, tasks: Container[str], article: str) -> tuple[str, str]:
+    """Return the name of the tasks after "of" and the article, or "" and "these" if no other task has values."""
+    named = sorted(task for task in run.tasks if task in tasks)
+    others = (task for task, result in run.tasks.items() if result.is_leakage and result.answered and task not in tasks)
+    return (f" of {', '.join(map(_named, named))}", article) if any(others) else ("", "these")
+
+
+def _warning(heading: str, flags: Iterable[Flag], more: Sequence[str] = ()) -> Iterator[str]:
+    lines = [*(escaped(words) for words in flag_words(flags)), *more]
     if lines:
-        heading = "Read with care."
-        if any(flag.no_headline for flag in entry.flags):
-            heading = "For trial use: these values do not represent the model."
-        if faulty := {flag.task for flag in entry.flags if flag.fault}:
-            valid = {task for task, result in entry.run.tasks.items() if result.is_leakage and result.answered} - faulty
-            of = f" of {', '.join(map(_named, sorted(faulty)))}" if valid else ""
-            heading = f"The measurement{of} is faulty: do not rely on {'its' if valid else 'these'} values."
         yield "\n".join([f"> **{heading}**", ">", *(f"> - {line}" for line in lines)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.attacks.registry import Attack
@@ -10,19 +10,13 @@ from leakage_tasks.core.nouns import percent
 from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Column
+from leakage_tasks.report.card.tested import KINDS, as_list
 from leakage_tasks.report.load.figures import Figure, counted_words, learnt_from
 from leakage_tasks.report.load.format import attack_words, learnt_words, number
 from leakage_tasks.report.load.run import Run, TaskResult
-from leakage_tasks.report.load.validate import as_words, is_finite
+from leakage_tasks.report.load.validate import is_finite
 from leakage_tasks.targets.protocols import ProposesValues, RelaxesTokens, ScoresLabels
 
-KINDS = {
-    "random": "synthetic, drawn at random",
-    "organic": "synthetic, written by a person",
-    "natural": "natural, from the training text",
-}
-_MOST = 50
-"""log2 of the largest number that is written in full."""
 SHARE = "suspected_share"
 ESTIMATE = "This estimate assumes that suspected texts are recognized as often as known texts."
 LOWER_BOUND = "This is a lower bound on leakage: another attack may extract more."
@@ -33,24 +27,6 @@ COSTS_BOUND = "This is a lower bound: another test may distinguish documents fro
 EXTRAPOLATED = (
     "This is extrapolated from a fitted distribution: no filling with a cost as low as the secrets' was counted."
 )
-COUNTED = {
-    "controls": "{:,} controls, generated like the canaries and never planted",
-    "near_copies": "{:,} of the copies have other words around the secret",
-    "pairs": "{:,} pairs of a prefix and the suffix that follows it",
-    "unseen_pairs": "{:,} controls, pairs of text that the model never saw",
-    "windows": "{:,} windows of a prefix and the suffix that follows it",
-    "texts": "{:,} texts that the model wrote",
-    "corpus_tokens": "{:,} tokens of the training text",
-    "corpus_documents": "{:,} documents of the training text",
-    "control_tokens": "{:,} tokens of control text, which the model never saw",
-    "control_documents": "{:,} documents of control text, which the model never saw",
-    "documents": "{:,} documents",
-    "documents_available": "drawn from {:,}",
-    "documents_too_short": "{:,} drawn documents too short",
-    "controls_too_short": "{:,} drawn controls too short",
-    "documents_repeated": "{:,} drawn documents equal to others",
-}
-"""Descriptions of entries that are numbers, by name."""
 
 
 def sentence(result: TaskResult, column: Column, figure: Figure) -> str:
@@ -136,17 +112,6 @@ def _facts(result: TaskResult, column: Column) -> Iterator[str]:
         yield "planting claimed, not proven"
 
 
-def describe_tested(tested: Mapping[str, Any]) -> str:
-    """Describe the data behind a task's values; unknown entries appear as ``name: value``."""
-    elsewhere = ("repetitions", "example", "planted_data", "planted_sha256", "planted_share")
-    absent = [name for name in ("documents_too_short", "controls_too_short") if not tested.get(name)]
-    facts = [_words(name, value, tested) for name, value in tested.items() if name not in (*elsewhere, *absent)]
-    example = tested.get("example")
-    if isinstance(example, str) and "natural" not in _list(tested.get("kinds")):
-        facts.append(f"for example “{example}”, with the secret in braces")
-    return "; ".join(facts) or "not recorded in the results"
-
-
 def describe_attacks(attacks: Sequence[tuple[str, str]]) -> str:
     """Describe the attacks that ran, with the access that each needed."""
     return "; ".join(attack_words(attacks)) or "not recorded in the results"
@@ -173,7 +138,7 @@ def limits(run: Run) -> Iterator[str]:
             "Canaries represent similar text with as many copies in the training data. Other text, or other numbers of "
             "copies, may leak more or less."
         )
-    if any("natural" in _list(facts.get("kinds")) and facts.get("uniform") is not True for facts in tested):
+    if any("natural" in as_list(facts.get("kinds")) and facts.get("uniform") is not True for facts in tested):
         yield "Natural secrets were not drawn at random: even without a leak, their values may differ from chance."
     if any("pairs" in facts for facts in tested):
         yield (
@@ -268,74 +233,3 @@ def _missed(run: Run) -> Iterator[str]:
             yield f"a mean exposure below {number(bits)} bits"
         if rate is not None:
             yield f"an extraction rate below {percent(rate)}"
-
-
-def _words(name: str, value: Any, tested: Mapping[str, Any]) -> str:
-    try:
-        return _known(name, value, tested)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return f"{name}: {as_words(value)}"
-
-
-def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
-    """Describe one known entry; raises KeyError for an unknown entry, other errors for a value of an odd form."""
-    if name in COUNTED:
-        return COUNTED[name].format(int(value))
-    match name:
-        case "planted":
-            what = "secrets of the training text" if _is_natural(tested) else "canaries planted"
-            return f"{int(value):,} {what}{_by_copies(tested.get('repetitions'))}"
-        case "planting" if value == "none" and _is_natural(tested):
-            return "nothing was added to the training text"
-        case "planting" if value == "proven":
-            return f"planting proven by {tested['planted_data']} (SHA-256 {tested['planted_sha256'][:12]}…)"
-        case "planting":
-            words = {"claimed": "planting claimed by the manifest, not proven by data", "none": "nothing planted"}
-            return words[value]
-        case "learnt_from":
-            if (learnt := learnt_from(value)) is None:
-                raise KeyError(name)
-            return f"{learnt_words(*learnt)}, according to the check of the training data before training"
-        case "kinds":
-            return f"kind: {' or '.join(KINDS.get(kind, kind) for kind in value)}"
-        case "uniform" if value is True:
-            return "by the secrets' format every possible value was equally likely"
-        case "families":
-            counts = [f"{int(number):,} {family}" for family, number in value.items()]
-            return f"families: {', '.join(counts)}"
-        case "log2_size":
-            return f"each secret is one of {_span(value, _count)} possible values"
-        case "not_run":
-            return f"not run: the attacks {', '.join(sorted(value.keys()))}"
-        case "offset":
-            return "windows at random places" if value == "random" else f"windows from token {int(value):,} on"
-        case "seed":
-            return f"seed {int(value)}"
-        case "prefix_tokens" | "suffix_tokens":
-            return f"{name.removesuffix('_tokens')}es of {_span(value, '{:,.0f}'.format)} tokens"
-    raise KeyError(name)
-
-
-def _is_natural(tested: Mapping[str, Any]) -> bool:
-    return tested.get("kinds") == ["natural"]
-
-
-def _by_copies(copies: Any) -> str:
-    if not isinstance(copies, dict) or not copies:
-        return ""
-    counts = ((int(number), int(times)) for times, number in copies.items())
-    parts = (f"{number:,} of them {'once' if times == 1 else f'{times:,} times'}" for number, times in counts)
-    return f" ({', '.join(parts)})"
-
-
-def _span(value: Any, shown: Callable[[float], str]) -> str:
-    low, high = map(float, value if isinstance(value, list) else (value, value))
-    return shown(low) if low == high else f"{shown(low)} to {shown(high)}"
-
-
-def _count(bits: float) -> str:
-    return f"2^{bits:.1f} (about {float(f'{2**bits:.2g}'):,.0f})" if bits <= _MOST else f"2^{bits:.1f}"
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

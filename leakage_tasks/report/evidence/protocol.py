@@ -15,7 +15,8 @@ from leakage_tasks.core.command_words import masked
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.records import WrongField, mapping
 from leakage_tasks.metrics.scoring import SCORINGS
-from leakage_tasks.report.card.sentences import describe_attacks, describe_tested
+from leakage_tasks.report.card.sentences import describe_attacks
+from leakage_tasks.report.card.tested import describe_tested
 from leakage_tasks.report.check import CLAIMED
 from leakage_tasks.report.evidence.record import Check, Fact, Facts, Tested
 from leakage_tasks.report.load.command_line import SEEDS, command_of, declarations

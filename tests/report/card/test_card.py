@@ -23,7 +23,8 @@ from leakage_tasks.metrics.audit import audit
 from leakage_tasks.report.card.card import make_card, read_measured_run
 from leakage_tasks.report.card.file import END, START, split_card
 from leakage_tasks.report.card.index import unfit
-from leakage_tasks.report.card.sentences import describe_attacks, describe_tested
+from leakage_tasks.report.card.sentences import describe_attacks
+from leakage_tasks.report.card.tested import describe_tested
 from leakage_tasks.report.load.figures import Flag
 from leakage_tasks.report.load.markdown import escaped
 from tests.conftest import Refused
@@ -175,6 +176,26 @@ def test_a_fault_is_said_and_its_figures_do_not_go_to_the_index(tmp_path):
     assert "The measurement is faulty: do not rely on these values." in card(tmp_path, content=results(tasks)).section
 
 
+def test_only_faults_are_listed_below_the_sentence_on_faults(tmp_path):
+    tasks = leaking(n_planted=4)
+    tasks["canary_exposure"]["control_p"] = 1e-9
+    declared = {"canary_extraction": declaration("canary_extraction", no_headline="a profile for trials")}
+    made = card(tmp_path, content=results(tasks, declared=declared)).section
+    warnings = [part for part in made.split("\n\n") if part.startswith("> **")]
+    assert [part.splitlines()[0] for part in warnings] == [
+        "> **The measurement of `canary_exposure` is faulty: do not rely on its values.**",
+        "> **For trial use: the values of `canary_extraction` do not represent the model.**",
+        "> **Read with care.**",
+    ]
+    faults, trial, care = (part.splitlines()[2:] for part in warnings)
+    assert [line.split(":")[1] for line in (*faults, *trial)] == [
+        " controls are not at chance",
+        " no primary metric",
+    ]
+    assert care
+    assert all("underpowered" in line for line in care)
+
+
 def test_a_fault_of_other_tasks_is_named_by_its_own_reason_without_the_remedy():
     flag = Flag("membership", "auc", 0.5, "inconclusive: the texts differ: take others", True, waiver="texts-differ")
     board = SimpleNamespace(entries=[SimpleNamespace(flags=[flag])])
@@ -216,6 +237,21 @@ def test_what_was_tested_in_words():
 )
 def test_what_is_not_known_stands_as_name_and_value(tested, words):
     assert escaped(describe_tested(tested)) == words
+
+
+def test_texts_and_items_of_a_benchmark_are_described_without_names_of_entries():
+    texts = {"members": 30, "nonmembers": 40, "members_available": 30, "nonmembers_available": 2000}
+    attacks = {"seed": 0, "chosen_attack": "min-k++", "not_run": {"ratio": "no reference model"}}
+    assert describe_tested({**texts, "clusters": 12, **attacks}) == (
+        "30 texts that the model was trained on, all in the data; 40 texts that it was not trained on, drawn from "
+        "2,000; 12 groups of texts that belong together; seed 0; the values are of the attack min-k++, chosen on the "
+        "other half of the texts; not run: the attack ratio"
+    )
+    items = {"benchmark": "gsm8k", "items": 1000, "items_available": 1319, "shards": 50, "shuffles": 30, "twins": 7}
+    assert describe_tested(items) == (
+        "the benchmark gsm8k; 1,000 items of the benchmark, the first of 1,319; 50 shards of consecutive items; "
+        "30 shuffles of each shard; 7 items with a twin in other words"
+    )
 
 
 def test_a_natural_example_is_not_shown():

@@ -17,9 +17,9 @@ from leakage_tasks.report.card.sentences import (
     EXTRAPOLATED,
     LOWER_BOUND,
     UPPER_BOUND,
-    describe_tested,
     sentence,
 )
+from leakage_tasks.report.card.tested import describe_tested
 from leakage_tasks.report.load.results import read_runs
 from tests.report.made import leaking, results, tiered, write
 

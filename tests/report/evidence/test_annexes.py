@@ -169,7 +169,7 @@ def test_a_declined_attack_has_its_reason(results: Path, tmp_path: Path):
     tested = {"planted": 20, "controls": 20, "not_run": {"beam": "needs logits"}}
     evidence = gather(declared(results, tmp_path, tested=tested), PLAIN)
     (facts,) = [group.facts for group in evidence.protocol if group.title == "Task canary_exposure"]
-    assert "not run: the attacks beam" in facts[0].value
+    assert "not run: the attack beam" in facts[0].value
     assert dataclasses.asdict(omission(evidence, "beam")) == {
         "kind": "attack",
         "name": "beam",
