@@ -167,9 +167,10 @@ def _not_tried(run: Run) -> Iterator[str]:
     """Yield a sentence on the tasks and attacks of this package that the run did not use but that fit its model."""
     from leakage_tasks.metrics.scoring import SCORINGS
 
-    goals = {*_goals(run), ""}
+    answered, goals = _scorings(run), _goals(run) - {""}
     shipped = SCORINGS.without_plugins()
-    tasks = [name for name, scoring in shipped.items() if scoring.goal not in goals and fits_task(run, name)]
+    untried = [name for name, scoring in shipped.items() if name not in answered and scoring.goal not in goals]
+    tasks = [name for name in untried if fits_task(run, name)]
     attacks = fitting_attacks(run)
     named = [f"the {'tasks' if len(tasks) > 1 else 'task'} {', '.join(tasks)}"] if tasks else []
     named += [f"the attacks {', '.join(attacks)}"] if attacks else []
@@ -217,8 +218,13 @@ def _attacks_run(run: Run) -> set[str]:
 def _goals(run: Run) -> set[str]:
     from leakage_tasks.metrics.scoring import SCORINGS
 
-    answered = {result.scoring_name for result in run.tasks.values() if result.answered}
+    answered = _scorings(run)
     return {scoring.goal for name, scoring in SCORINGS.items() if name in answered}
+
+
+def _scorings(run: Run) -> set[str]:
+    """Return the names of the scorings of a run's tasks that have values."""
+    return {result.scoring_name for result in run.tasks.values() if result.answered}
 
 
 def _of_classifiers(attack: Attack) -> bool:
