@@ -63,6 +63,22 @@ class LocalLM(LM):
         self.pretrained, self.revision = str(pretrained), options.get("revision")
         self._loading = {"device": self._device, "batch_size": texts_at_once(batch_size), **options}
 
+    @classmethod
+    def create_from_arg_obj(cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None) -> LocalLM:
+        """Make the model from ``--model_args`` and the options that the harness passes itself, such as ``--device``.
+
+        Raises OptionError for an option that is in both: the harness' command passes a device and a batch size even
+        if the user gives none.
+        """
+        passed = {name for name, value in (additional_config or {}).items() if value is not None}
+        for name, value in arg_dict.items():
+            if name in passed:
+                raise OptionError(
+                    f"--model_args {name}={value}: lm_eval passes {name} itself: give --{name} {value} in its place"
+                )
+        model: LocalLM = super().create_from_arg_obj(arg_dict, additional_config)
+        return model
+
     def check(self, options: Mapping[str, Any]) -> None:
         """Raise OptionError for an unknown option or an invalid value."""
         known = by_name(self.OPTIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,16 @@ def test_the_harness_cache_is_filled_and_read(bert: Path, tmp_path: Path, monkey
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+@pytest.mark.parametrize(("name", "value"), [("device", "cpu"), ("batch_size", 4)])
+def test_an_option_that_the_command_passes_itself_is_refused_in_one_line(bert: Path, name: str, value: Any) -> None:
+    passed = {"batch_size": 1, "max_batch_size": None, "device": "cuda:0"}
+    message = f"--model_args {name}={value}: lm_eval passes {name} itself: give --{name} {value} in its place"
+    with pytest.raises(OptionError, match=re.escape(message)):
+        ClassifierScorerLM.create_from_arg_obj({"pretrained": str(bert), name: value}, passed)
+    made = ClassifierScorerLM.create_from_arg_obj({"pretrained": str(bert), "max_batch_size": 8}, passed)
+    assert isinstance(made, ClassifierScorerLM)
+
+
 def test_the_command_lines_default_device_is_the_cpu_where_there_is_no_gpu(bert: Path) -> None:
     assert load(bert, device="cuda:0").device == load(bert, device=None).device == torch.device("cpu")
 
