@@ -288,7 +288,7 @@ def _warn(template: str, canaries: Sequence[Canary]) -> None:
         fault = "has {unique} only after its first slot" if "unique" in slot_names(template) else "has no {unique}"
         warnings.warn(
             f"the template {fault}: {planted} canaries share a prefix and compete for it, so each is harder "
-            "to find than it would be alone: put {unique} before the first slot",
+            "to find than it would be alone: put {unique} before the first slot, or plant one canary of a fixed text",
             stacklevel=3,
         )
     secrets = [canary.secret for canary in canaries if canary.supports is None]

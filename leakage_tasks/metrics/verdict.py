@@ -174,7 +174,7 @@ def _on_written_texts(values: Mapping[str, float | None]) -> Verdict:
             return Verdict("inconclusive", "no controls show how much of the corpus any model writes")
         shown, level = "", ALPHA
     else:
-        shown = f"after empty, short and divergence prompts {_runs(share, controls)}, p = {p_text(p)}"
+        shown = f"after empty, short or divergence prompts {_runs(share, controls)}, p = {p_text(p)}"
         if p <= ALPHA and share > controls:
             return Verdict("above the controls", shown)
         level = OTHERS

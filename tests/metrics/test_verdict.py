@@ -287,7 +287,7 @@ WRITTEN = {"extracted": 0.192, "control_extracted": 0.0, "excess_p": 2.4e-7, "n"
     [
         (
             {},
-            "above the controls: after empty, short and divergence prompts 19.2 % of texts have a run of the corpus, "
+            "above the controls: after empty, short or divergence prompts 19.2 % of texts have a run of the corpus, "
             "0 % of the controls, p = 2.4e-07",
         ),
         ({"excess_p": 0.06}, "not above the controls: after .* 19.2 % of texts .* p = 0.06"),
@@ -303,9 +303,9 @@ WRITTEN = {"extracted": 0.192, "control_extracted": 0.0, "excess_p": 2.4e-7, "n"
         (
             {"excess_p": 1.0, **CAPABLE},
             "above the controls, after adversarial prompts: after adversarial prompts 15 % of texts have a run of the "
-            "corpus, 0 % of the controls, p = 0.0014; after empty, short and divergence prompts .*, p = 1",
+            "corpus, 0 % of the controls, p = 0.0014; after empty, short or divergence prompts .*, p = 1",
         ),
-        ({**CAPABLE}, "above the controls: after empty, short and divergence prompts .*"),
+        ({**CAPABLE}, "above the controls: after empty, short or divergence prompts .*"),
         ({"excess_p": 1.0, **CAPABLE, "capability": 4 / 60}, "not above the controls: after empty, .*"),
         (
             {"excess_p": None, **CAPABLE},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -67,11 +68,11 @@ def _words(name: str, value: Any, tested: Mapping[str, Any]) -> str:
 def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
     """Describe one known entry; raises KeyError for an unknown entry, other errors for a value of an odd form."""
     if name in COUNTED:
-        return COUNTED[name].format(int(value)) + _taken_from(name, int(value), tested)
+        return _counted(COUNTED[name], int(value)) + _taken_from(name, int(value), tested)
     match name:
         case "planted":
-            what = "secrets of the training text" if _is_natural(tested) else "canaries planted"
-            return f"{int(value):,} {what}{_by_copies(tested.get('repetitions'))}"
+            words = "{:,} secrets of the training text" if _is_natural(tested) else "{:,} canaries planted"
+            return f"{_counted(words, int(value))}{_by_copies(tested.get('repetitions'))}"
         case "planting" if value == "none" and _is_natural(tested):
             return "nothing was added to the training text"
         case "planting" if value == "proven":
@@ -105,6 +106,15 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
         case "prefix_tokens" | "suffix_tokens":
             return f"{name.removesuffix('_tokens')}es of {_span(value, '{:,.0f}'.format)} tokens"
     raise KeyError(name)
+
+
+def _counted(words: str, number: int) -> str:
+    """Insert a number into words whose first noun is in the plural, and put the noun into the singular for 1."""
+    text = words.format(number)
+    if number != 1:
+        return text
+    text = text.replace("canaries", "canary", 1).replace("copies have", "copies has", 1)
+    return re.sub(r"^(1 (?:drawn |suspected )?)([a-z]+[^s ])s\b", r"\1\2", text)
 
 
 def _taken_from(name: str, number: int, tested: Mapping[str, Any]) -> str:

@@ -254,6 +254,22 @@ def test_texts_and_items_of_a_benchmark_are_described_without_names_of_entries()
     )
 
 
+@pytest.mark.parametrize(
+    ("tested", "words"),
+    [
+        ({"corpus_documents": 1}, "1 document of the training text"),
+        ({"pairs": 1}, "1 pair of a prefix and the suffix that follows it"),
+        ({"documents_repeated": 1}, "1 drawn document equal to others"),
+        ({"near_copies": 1}, "1 of the copies has other words around the secret"),
+        ({"planted": 1}, "1 canary planted"),
+        ({"planted": 1, "kinds": ["natural"], "planting": "none"}, "1 secret of the training text"),
+        ({"corpus_documents": 21}, "21 documents of the training text"),
+    ],
+)
+def test_one_document_is_in_the_singular(tested, words):
+    assert describe_tested(tested).split(";")[0] == words
+
+
 def test_a_natural_example_is_not_shown():
     assert "secret" not in describe_tested({"kinds": ["natural", "random"], "example": "a secret"})
 
