@@ -253,6 +253,7 @@ def test_fewer_candidates_are_pruned_among_themselves(made):
 def test_an_exhaustive_generator_leaves_the_rank_over_all_words(made):
     results = evaluate(scorer(made, generator="exhaustive"), made / "canaries.jsonl", [EXTRACTION])
     found = findings(results, EXTRACTION)
+    assert results["configs"][EXTRACTION]["leakage"]["tested"]["generator"] == "exhaustive"
     assert {each.extra["candidate_rank"] for each in found.values()} == {len(WORDS)}
     assert {name: each.extra["pruned_rank"] for name, each in found.items()} == RANKS | CONTROLS
 

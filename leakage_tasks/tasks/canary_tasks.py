@@ -59,6 +59,7 @@ class CanaryTask(LocalTask):
     SCORING: scoring.Scoring
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self._generators: set[str] = set()
         super().__init__(config)
         self.options = read_options(self.metadata, self.task_name)
         self._check_attack(self.options.attack)
@@ -186,6 +187,12 @@ class CanaryTask(LocalTask):
         reading = self._preflight.readings.get(doc["id"])
         return {**self.task_settings, "reading": reading} if reading else self.task_settings
 
+    def note_attack(self, finding: Any) -> None:
+        """Record the attack with its access, and the generator that proposed its candidates, if it has one."""
+        super().note_attack(finding)
+        if isinstance(generator := finding.extra.get("generator"), str):
+            self._generators.add(generator)
+
     def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
         finding = self.SCORING.read(answer)
         self.note_attack(finding)
@@ -271,6 +278,7 @@ class CanaryTask(LocalTask):
             **({"uniform": True} if all(canary.uniform for canary in there) else {}),
             **({"families": {name: families[name] for name in FAMILIES if families[name]}} if families else {}),
             "log2_size": [round(min(bits), 2), round(max(bits), 2)],
+            **({"generator": " and ".join(sorted(self._generators))} if self._generators else {}),
             **({} if example is None else {"example": example}),
         }
 

@@ -71,8 +71,8 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
         return _counted(COUNTED[name], int(value)) + _taken_from(name, int(value), tested)
     match name:
         case "planted":
-            words = "{:,} secrets of the training text" if _is_natural(tested) else "{:,} canaries planted"
-            return f"{_counted(words, int(value))}{_by_copies(tested.get('repetitions'))}"
+            what = "{:,} secrets of the training text" if _is_natural(tested) else "{:,} canaries planted"
+            return f"{_counted(what, int(value))}{_by_copies(tested.get('repetitions'))}"
         case "planting" if value == "none" and _is_natural(tested):
             return "nothing was added to the training text"
         case "planting" if value == "proven":
@@ -93,6 +93,8 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             return f"families: {', '.join(counts)}"
         case "log2_size":
             return f"each secret is one of {_span(value, _count)} possible values"
+        case "generator" if isinstance(value, str):
+            return f"candidates of the generator {value}"
         case "benchmark":
             return f"the benchmark {value}"
         case "chosen_attack":

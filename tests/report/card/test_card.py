@@ -270,6 +270,11 @@ def test_one_document_is_in_the_singular(tested, words):
     assert describe_tested(tested).split(";")[0] == words
 
 
+def test_the_generator_of_candidates_is_named():
+    generator = "text:./writer, 300 texts pruned to template, seed 3"
+    assert describe_tested({"generator": generator}) == f"candidates of the generator {generator}"
+
+
 def test_a_natural_example_is_not_shown():
     assert "secret" not in describe_tested({"kinds": ["natural", "random"], "example": "a secret"})
 
