@@ -172,7 +172,7 @@ class PassRows:
 
     ``batch_size`` counts texts of ``max_length`` tokens. By default a pass has the most efficient number of rows,
     limited on other devices than a GPU by a small part of ``memory``; a GPU reports when its memory is full. A CPU gets
-    no more tokens at once than suit its caches. ``activation_bytes`` are those of a token at the beginning of a text,
+    no more tokens at once than suit its caches. ``activation_bytes`` are the bytes of a token at the start of a text,
     and of one after it.
     """
 
