@@ -106,7 +106,7 @@ def with_draws(target: MadeUp, canary: Canary, draws: list[int]) -> list[dict[st
     estimate.explore()
     estimate.make_pilots()
     mixture, size = estimate.mixture(), canary.attack_space.size
-    drawn = [estimate.make_draws(number, f"fixed:{number}", mixture) for number in draws]
+    drawn = [estimate.make_draws(number, f"fixed:{number}", mixture, teach=False) for number in draws]
     return [_fields(summary(estimates, size)) for estimates in drawn]
 
 

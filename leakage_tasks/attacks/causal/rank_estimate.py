@@ -159,10 +159,10 @@ class RankEstimate:
         others, or the budget is spent.
 
         The limit is :data:`MOST_GROWTH` times the number that the first draws show to be enough. Return None if the
-        budget pays for too few draws. The draws also teach the lookahead.
+        budget pays for too few draws. The first draws also teach the lookahead.
         """
         mixture = self.mixture()
-        draws = self._affordable_draws(LEAST, stream, mixture)
+        draws = self._affordable_draws(LEAST, stream, mixture, teach=True)
         if draws is None:
             return None
         enough = draws_needed(draws, self._precision)
@@ -175,10 +175,12 @@ class RankEstimate:
             draws += more
         return draws
 
-    def _affordable_draws(self, wanted: int, stream: str, mixture: ProposalMixture) -> RankDraws | None:
+    def _affordable_draws(
+        self, wanted: int, stream: str, mixture: ProposalMixture, *, teach: bool = False
+    ) -> RankDraws | None:
         """Make ``wanted`` draws, or as many as the budget pays for; return None if these are too few."""
         number = min(wanted, self._affordable // DRAWS_MULTIPLE * DRAWS_MULTIPLE)
-        return self.make_draws(number, stream, mixture) if number > 0 else None
+        return self.make_draws(number, stream, mixture, teach=teach) if number > 0 else None
 
     def _is_precise(self, draws: RankDraws) -> bool:
         """Return True if the effective sample size is not too small and the interval has the requested precision."""
@@ -242,13 +244,15 @@ class RankEstimate:
         """Return the proposals of the draws that follow the pilots."""
         return adaptive_mixture(self._lookahead) if any(pilot.seen for pilot in self._pilots) else model_mixture()
 
-    def make_draws(self, number: int, stream: str, mixture: ProposalMixture, *, settle: bool = False) -> RankDraws:
-        """Make draws that teach the lookahead; with ``settle`` its predictions change after them.
+    def make_draws(
+        self, number: int, stream: str, mixture: ProposalMixture, *, teach: bool = True, settle: bool = False
+    ) -> RankDraws:
+        """Make draws. With ``teach`` the lookahead learns from them, with ``settle`` its predictions then change.
 
         ``stream`` selects the random numbers: calls with different values make different draws.
         """
-        seed = f"{self._seed}:{stream}"
-        return draw(self._secret, number, seed, mixture, self._lookahead, settle=settle)
+        taught = self._lookahead if teach else None
+        return draw(self._secret, number, f"{self._seed}:{stream}", mixture, taught, settle=settle)
 
     @property
     def _affordable(self) -> int:

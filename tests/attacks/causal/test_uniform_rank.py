@@ -142,7 +142,7 @@ def test_draws_that_a_few_dominate_are_replaced_once_the_lookahead_has_learned_f
     estimate._pilots = [RankDraws(np.ones(64), np.ones(64), 1, 1e9)]
     streams = []
 
-    def make(number, stream, *_):
+    def make(number, stream, *_, **__):
         streams.append((stream, number))
         others = np.full(number, 2.0) if stream.startswith("5") else np.r_[1000.0, np.ones(number - 1)]
         return RankDraws(others, np.ones(number), 1, 1e9)
@@ -161,7 +161,7 @@ def test_draws_that_find_nothing_go_on_within_the_budget(undecided, spent, sets)
     estimate._pilots = [RankDraws(np.zeros(64), np.ones(64), 0, 1e9)]
     before = undecided.explorer.calls
 
-    def make(number, *_):
+    def make(number, *_, **__):
         numbers.append(number)
         undecided.explorer.calls += 8 * number
         return RankDraws(np.zeros(number), np.ones(number), 0, 1e9)
