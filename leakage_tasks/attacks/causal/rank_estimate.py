@@ -137,7 +137,7 @@ class RankEstimate:
         if self._likely_affordable < LEAST:
             return self._without_more()
         draws = self._draw_until_precise("4")
-        if draws is not None and draws.seen and draws.effective < LEAST_SIZE and self._affordable >= LEAST:
+        if draws is not None and draws.seen and draws.effective < LEAST_SIZE and self._for_more >= LEAST:
             # These draws become one more pilot.
             self._lookahead.settle()
             self._pilots.append(draws)
@@ -166,14 +166,21 @@ class RankEstimate:
         if draws is None:
             return None
         enough = draws_needed(draws, self._precision)
-        most = min(MOST, MOST_GROWTH * enough if draws.seen else enough)
-        while not self._is_precise(draws) and (draws.effective >= LEAST_SIZE or not draws.seen):
+        most = min(MOST, MOST_GROWTH * enough) if draws.seen else min(enough, len(draws.others) + self._for_more)
+        while not self._is_precise(draws) and self._is_promising(draws):
             number = len(draws.others)
             more = self._affordable_draws(min(_further(number), most - number), f"{stream}:{number}", mixture)
             if more is None:
                 break
             draws += more
         return draws
+
+    def _is_promising(self, draws: RankDraws) -> bool:
+        """Return True if more draws that the budget pays for may reach the least effective sample size, or if none has
+        found a cheap filling."""
+        number, wanted = len(draws.others), LEAST_EFFECTIVE / max(draws.effective, LEAST_SIZE)
+        is_enough = draws.effective >= LEAST_SIZE and number * wanted <= number + self._likely_affordable
+        return is_enough or not draws.seen
 
     def _affordable_draws(
         self, wanted: int, stream: str, mixture: ProposalMixture, *, teach: bool = False
@@ -258,6 +265,11 @@ class RankEstimate:
     def _affordable(self) -> int:
         """Number of draws that the budget pays for in any case; the last token of a draw is not read."""
         return max(0, self._budget - self._explorer.calls) // max(1, self._explorer.paths.longest - 1)
+
+    @property
+    def _for_more(self) -> int:
+        """Number of draws that leave most of the budget for a thinned tree."""
+        return self._likely_affordable // 4 // DRAWS_MULTIPLE * DRAWS_MULTIPLE
 
     @property
     def _likely_affordable(self) -> int:

@@ -170,7 +170,8 @@ def _not_tried(run: Run) -> Iterator[str]:
     answered, goals = _scorings(run), _goals(run) - {""}
     shipped = SCORINGS.without_plugins()
     untried = [name for name, scoring in shipped.items() if name not in answered and scoring.goal not in goals]
-    tasks = [name for name in untried if fits_task(run, name)]
+    # The order of the registry depends on which task was imported first.
+    tasks = sorted(name for name in untried if fits_task(run, name))
     attacks = fitting_attacks(run)
     named = [f"the {'tasks' if len(tasks) > 1 else 'task'} {', '.join(tasks)}"] if tasks else []
     named += [f"the attacks {', '.join(attacks)}"] if attacks else []

@@ -88,8 +88,8 @@ def test_it_says_what_the_figures_are_not(tmp_path):
     assert "An exposure of 1.44 bits is chance: the mean over secrets that the model never saw. It" in text
     assert "They do not show if a benchmark's test set was in the training data, which is called contamination." in text
     assert (
-        "- Not tried: the tasks suffix\\_extraction, untargeted\\_extraction, contamination\\_test, membership, "
-        "memorization; the attacks beam, brute-force, contrastive-beam, " in text
+        "- Not tried: the tasks contamination\\_test, membership, memorization, suffix\\_extraction, "
+        "untargeted\\_extraction; the attacks beam, brute-force, contrastive-beam, " in text
     )
     assert "### Sentences to quote" in text
 
