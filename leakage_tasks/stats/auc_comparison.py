@@ -76,7 +76,8 @@ def compare_with_blind(
     scores = np.array([*attacks.values(), *(blind[name] for name in names)], np.float64)
     inside, which = np.asarray(members, np.bool_), np.asarray(clusters)
     values, resampled = resampled_aucs(scores, inside, which)
-    unresampled = _newcombe(scores, values, inside, which)
+    numbers = _clusters_of(inside, which)
+    unresampled, smallest = _newcombe(scores, values, *numbers), 1 / math.comb(sum(numbers), numbers[0])
     values_of, resampled_of = values[number:], resampled[:, number:]
     resampled_of = values_of + cross_validation_spread() * (resampled_of - values_of)
     best = int(np.argmax(values_of))
@@ -84,7 +85,6 @@ def compare_with_blind(
         name: _clipped(_estimate(values_of[index], resampled_of[:, index], unresampled[number + index]), 0.0)
         for index, name in enumerate(names)
     }
-    smallest = _smallest_p(inside, which)
     blind_p = min(holm([_one_sided(row - 0.5, smallest) for row in resampled_of.T]))
     comparisons = {}
     for index, attack in enumerate(attacks):
@@ -175,7 +175,8 @@ class _WeightedAuc:
 def _one_sided(resampled: FloatArray, smallest: float) -> float:
     """Return the share of resampled values that are not above 0; the observed value counts as one of these.
 
-    Values without spread, of classes that are fully separated, are at least ``smallest``.
+    Values without spread are of classes that are fully separated. Their p-value is at least ``smallest``, the share of
+    assignments of classes to clusters that are as extreme.
     """
     share = float((1 + (resampled <= 0).sum()) / (1 + len(resampled)))
     return share if np.ptp(resampled) else max(share, smallest)
@@ -187,18 +188,11 @@ def _clusters_of(members: BoolArray, clusters: IntArray) -> tuple[int, int]:
     return inside, outside
 
 
-def _smallest_p(members: BoolArray, clusters: IntArray) -> float:
-    """Return the p-value of full separation: the share of assignments of classes to clusters that are as extreme."""
-    inside, outside = _clusters_of(members, clusters)
-    return 1 / math.comb(inside + outside, inside)
-
-
-def _newcombe(scores: FloatArray, values: FloatArray, members: BoolArray, clusters: IntArray) -> list[Ends]:
-    """Return Newcombe's interval of each row's AUC for the numbers of clusters with members and with non-members.
+def _newcombe(scores: FloatArray, values: FloatArray, inside: int, outside: int) -> list[Ends]:
+    """Return Newcombe's interval of each row's AUC for ``inside`` clusters with members and ``outside`` with others.
 
     Equal scores of all texts distinguish nothing, so their AUC is exactly 0.5.
     """
-    inside, outside = _clusters_of(members, clusters)
     return [
         auc_interval(float(value), inside, outside) if np.ptp(row) else (0.5, 0.5)
         for row, value in zip(scores, values, strict=True)

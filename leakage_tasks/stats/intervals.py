@@ -12,9 +12,10 @@ from scipy import special, stats
 
 LEVEL = 0.95
 ENDING_LEVEL = 0.97
-"""Level of an interval whose width ends the sampling. Such an interval keeps its level as the width goes to 0 (Chow and
-Robbins 1965). At larger widths it loses some of it if the values are right-skewed: a low mean then comes with a small
-spread. So 95 % hold at this level."""
+"""Level of an interval whose width ends the sampling, so that about 95 % hold. Such an interval keeps its level as the
+width goes to 0 (Chow and Robbins 1965). At larger widths fewer hold if the values are right-skewed, since a low mean
+then comes with a small spread: in simulations 94 % if a twentieth of the values carries half of the mean, and 98 % of
+lognormal values."""
 _CELLS = 1 << 21
 """Maximum number of values in memory at a time while resampling."""
 

@@ -1,9 +1,9 @@
 """The rank of a secret within a budget: by random descents if they are enough, else by a thinned tree.
 
 This module decides how many draws to make, and what to do if they are too few. Pilot draws decide whether to count,
-which proposals to use and which nodes the tree keeps; they never enter the estimate. The draws that follow are
-increased by half until their interval has the requested width
-(:data:`~leakage_tasks.stats.intervals.ENDING_LEVEL`). ``benchmarks/coverage.py`` counts how many intervals hold.
+which proposals to use and which nodes the tree keeps; they do not enter the estimate. The draws that follow are
+increased by half until their interval, of level :data:`~leakage_tasks.stats.intervals.ENDING_LEVEL`, has the requested
+width. ``benchmarks/coverage.py`` counts how many intervals hold.
 """
 
 from __future__ import annotations
@@ -148,17 +148,16 @@ class RankEstimate:
         return by_draws if draws.effective >= LEAST_EFFECTIVE else self._estimate_by_tree(by_draws)
 
     def _without_more(self) -> AttackResult | None:
-        """Return the estimate of the draws without pilots; None if there are none, or if their effective sample size is
-        too small."""
+        """Return the estimate of the draws without pilots, which then are not used as a pilot; None if there are none,
+        or if their effective sample size is too small."""
         if not self._is_taught or self._pilots[-1].effective < LEAST_EFFECTIVE:
             return None
         return summary(self._pilots[-1], self._explorer.space.size)
 
     def _draw_until_precise(self, stream: str) -> RankDraws | None:
-        """Make draws until they are precise or as many as their number is limited to, or until a few dominate the
-        others, or the budget is spent.
+        """Make draws until they are precise, or until more of them are not promising or not affordable.
 
-        The limit is :data:`MOST_GROWTH` times the number that the first draws show to be enough. Return None if the
+        There are at most :data:`MOST_GROWTH` times as many as the first draws show to be enough. Return None if the
         budget pays for too few draws. The first draws also teach the lookahead.
         """
         mixture = self.mixture()

@@ -1,7 +1,7 @@
 """The rank of a secret from uniform random fillings, if these suffice: the usual case of a control.
 
-The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until its interval has the requested width (at
-:data:`~leakage_tasks.stats.intervals.ENDING_LEVEL`). The first number is left out for a
+The estimate is evaluated at fixed numbers of draws (:data:`LOOKS`) until its interval, of level
+:data:`~leakage_tasks.stats.intervals.ENDING_LEVEL`, has the requested width. The first number is left out for a
 precision that so few draws seldom reach. Draws that were evaluated stay in the estimate. Each draw is predicted from
 others, so no draws are spent on a prediction alone.
 """

@@ -153,6 +153,27 @@ def test_draws_that_a_few_dominate_are_replaced_once_the_lookahead_has_learned_f
     assert (found["rank"], found["extra"]["draws"]) == (3.0, 64)
 
 
+def test_draws_that_the_budget_cannot_make_effective_leave_it_to_the_tree(undecided):
+    """With an effective size of 10 of 64 draws, 20 needs 128 draws; the budget pays for 112."""
+    estimate, numbers, before = RankEstimate(undecided, "0", 10**9, 0.25), [], undecided.explorer.calls
+    estimate._is_taught, estimate._calls_a_draw = True, 8.0
+    estimate._pilots = [RankDraws(np.ones(64), np.ones(64), 1, 1e9)]
+    weights = np.r_[np.ones(10), np.zeros(54)]
+
+    def make(number, *_, **__):
+        numbers.append(number)
+        undecided.explorer.calls += 8 * number
+        return RankDraws(weights[:number], np.ones(number), 1, 1e9)
+
+    estimate.make_draws, estimate._estimate_by_tree = make, lambda by_draws: {"method": "tree"}
+    undecided.explorer.calls = 10**9 - 8 * 112
+    try:
+        assert estimate.result() == {"method": "tree"}
+    finally:
+        undecided.explorer.calls = before
+    assert numbers == [64]
+
+
 @pytest.mark.parametrize(("spent", "sets"), [(0, [64, 32, 48, 80, 32]), (10**9 - 8 * 100, [64, 32])])
 def test_draws_that_find_nothing_go_on_within_the_budget(undecided, spent, sets):
     """Where no draw finds a cheaper filling, 256 draws bound their number, or as many as the budget pays for."""
