@@ -22,9 +22,17 @@ def class_counts(
 ) -> dict[str, int]:
     """Return the number of rows of each class that occurs, by the class name in manifests and classifier configs.
 
-    Rows without a class are not counted. ``path`` are data in any format that canaries can be planted into; ``split``
-    is one of a folder of splits. Raises PlantingError if the data cannot be read, lacks a column, or if the column
-    holds no class or at least 100,000 classes.
+    Rows without a class are not counted.
+
+    Args:
+        path: The data, in any format that canaries can be planted into.
+        label_column: The column of the classes.
+        split: The split of a folder of splits.
+        text_column: The column of the texts.
+
+    Raises:
+        PlantingError: If the data cannot be read, lacks a column, or if the column holds no class or at least 100,000
+            classes.
     """
     source, wanted = Path(path), Columns(text_column, label_column, split)
     with unchanged(source):

@@ -53,6 +53,7 @@ class Context:
         return "--apply_chat_template" if self.chat else f"--metadata context={self}"
 
     def to_json(self) -> dict[str, Any]:
+        """Return the fields by name."""
         return asdict(self)
 
 

@@ -59,9 +59,16 @@ def natural_canaries(
     with another valid random secret, which is not in the passages and differs from the other controls. Secrets whose
     space is not known are left out, with a warning that counts them.
 
-    ``detect`` are kinds of secrets, or names of groups of kinds. Each secret has ``controls`` controls; their draws
-    depend on ``seed``, on the control's id and on the secrets in use. Every id begins with ``id_prefix``. Raises
-    OptionError for an unknown kind, a number below 0, or if no secret is found.
+    Args:
+        passages: The texts to search.
+        detect: The kinds of secrets, or the names of groups of kinds.
+        context: The maximum number of characters before a secret in its template.
+        controls: The number of never-planted controls of each secret.
+        seed: The seed of the controls' secrets; a draw depends on it, on the control's id and on the secrets in use.
+        id_prefix: The text before every id.
+
+    Raises:
+        OptionError: For an unknown kind, a number below 0, or if no secret is found.
     """
     if not 0 <= context <= MOST_CONTEXT:
         raise OptionError(f"--context is {context}: give 0 to {MOST_CONTEXT} characters")

@@ -52,6 +52,7 @@ class PlantJob:
 
     @property
     def record_path(self) -> Path:
+        """The path of the copy's record."""
         return sidecar_path(self.output)
 
     @property
@@ -164,6 +165,7 @@ class PlantReport:
     """A remark on the share of copies in the data, or None."""
 
     def summary(self) -> str:
+        """Return a one-line summary."""
         record = self.record
         left_out = [counted(self.controls, "control")] * bool(self.controls)
         left_out += [counted(self.natural, "natural canary")] * bool(self.natural)

@@ -169,6 +169,7 @@ def named(path: Path) -> Path:
 
 
 def write_sidecar(sidecar: Sidecar, path: Path) -> None:
+    """Write the record as JSON."""
     path.write_text(json.dumps(asdict(sidecar), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

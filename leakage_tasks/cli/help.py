@@ -72,6 +72,7 @@ class LeakageCommand(TyperCommand):
 
     @property
     def declared(self) -> CommandHelp:
+        """The declaration of the command's function."""
         return declared_help(self.callback)
 
     def make_parser(self, ctx: Any) -> Any:
@@ -110,6 +111,7 @@ class LeakageCommand(TyperCommand):
         _write_sections(formatter, panels.items())
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the example."""
         if self.declared.example:
             with formatter.section("Example"):
                 formatter.write(f"{'':{formatter.current_indent}}{self.declared.example}\n")

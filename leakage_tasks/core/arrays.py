@@ -30,4 +30,5 @@ class ArrayRecord:
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
+        """Concatenate the parts."""
         return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))

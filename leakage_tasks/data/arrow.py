@@ -39,6 +39,7 @@ class ArrowFileFormat(BatchFormat):
             row += len(batch)
 
     def save(self, batches: Iterator[Any], output: Path, schema: Any, source: Path) -> None:
+        """Write a stream or a file, like ``source``."""
         make = pa.ipc.new_file if _is_file(source) else pa.ipc.new_stream
         with output.open("wb") as plain, make(plain, schema) as writer:
             for batch in batches:

@@ -61,6 +61,7 @@ class CommaFormat(LineFormat):
         return line.getvalue().removesuffix("\r\n").encode()
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
+        """Return rows and blank lines as pieces."""
         return ((raw.encode(), bool(values)) for raw, values in _rows(source, layout))
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:

@@ -27,6 +27,7 @@ class HubShards(Shards):
 
     @property
     def split(self) -> str:
+        """The name of the split."""
         return self.pointer.split
 
     @property
@@ -35,6 +36,7 @@ class HubShards(Shards):
         return Path(self.pointer.name) if Path(self.pointer.name).is_absolute() else self.root
 
     def path(self, name: str) -> Path:
+        """Return the path of a pointer."""
         return self.root / f"{name}{POINTER}"
 
 

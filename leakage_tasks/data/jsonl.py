@@ -58,6 +58,7 @@ class JsonLinesFormat(LineFormat):
         return layout, chain(held, texts)
 
     def outline(self, source: Path, wanted: Columns) -> Layout:
+        """Return a layout with only the file's head and line ending."""
         return outline_of(source)
 
     def render(self, row: Row, layout: Layout) -> bytes:

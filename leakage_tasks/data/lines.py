@@ -176,6 +176,7 @@ class LineFormat(Format):
             out.write(held)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy record by record without the rows ``dropped``."""
         row = 0
         with open_output(output) as out:
             out.write(layout.head)
@@ -204,6 +205,7 @@ class TextFormat(LineFormat):
         return layout
 
     def outline(self, source: Path, wanted: Columns) -> Layout:
+        """Return a layout with only the file's head and line ending."""
         return outline_of(source)
 
     def render(self, row: Row, layout: Layout) -> bytes:
@@ -216,6 +218,7 @@ class TextFormat(LineFormat):
         return text.encode().replace(b"\n", layout.newline)
 
     def height(self, row: Row) -> int:
+        """Return the number of the text's lines."""
         return 1 + str(row[TEXT]).count("\n")
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
@@ -229,6 +232,7 @@ class TextFormat(LineFormat):
                 piece = following
 
     def records(self, source: Path, layout: Layout) -> Pieces:
+        """Yield whole lines."""
         with open_source(source) as stream:
             stream.read(len(layout.head))
             yield from ((line, True) for line in stream)
@@ -238,6 +242,7 @@ class TextFormat(LineFormat):
         return (line.rstrip(b"\r\n").decode() for line, _ in self.records(path, layout))
 
     def row_texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
+        """Yield the lines without their endings."""
         return self.values(path, layout, wanted, TEXT)
 
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:

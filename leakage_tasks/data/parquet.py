@@ -32,6 +32,7 @@ class ParquetFormat(BatchFormat):
             return table.schema_arrow, table.metadata.num_rows
 
     def batches(self, source: Path, column: str | None = None) -> Iterator[Any]:
+        """Yield record batches in pieces that fit in memory."""
         return parquet_batches(source, column)
 
     def save(self, batches: Iterator[Any], output: Path, schema: Any, source: Path) -> None:

@@ -33,6 +33,7 @@ class SavedFormat(ArrowFormat):
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
+        """Return True if ``datasets`` saved the folder, as a dataset or as a dict of splits."""
         return is_saved(folder)
 
     @classmethod
@@ -92,6 +93,7 @@ class SavedFormat(ArrowFormat):
         _save_changed(source, output, wanted, drop)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """Yield a column's values, read in pieces that fit in memory."""
         row = 0
         data = _choose_split(path, _load(path), wanted.split)
         for table in data.select_columns(column).with_format("arrow").iter(ROWS):

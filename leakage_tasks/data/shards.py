@@ -52,6 +52,7 @@ class Shards:
         return self.root
 
     def path(self, name: str) -> Path:
+        """Return the path of a shard."""
         return self.root / name
 
 

@@ -43,6 +43,7 @@ class HubFormat(BatchFormat):
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
+        """Return True if the path is a pointer."""
         return folder.suffix == POINTER and folder.is_file()
 
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
@@ -59,9 +60,11 @@ class HubFormat(BatchFormat):
         return layout
 
     def batches(self, source: Path, column: str | None = None) -> Iterator[Any]:
+        """Stream record batches in the schema of all shards."""
         return _batches(source, column)
 
     def save(self, batches: Iterator[Any], output: Path, schema: Any, source: Path) -> None:
+        """Write a parquet file."""
         write_batches(batches, output, schema, COMPRESSION)
 
 

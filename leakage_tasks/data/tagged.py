@@ -63,6 +63,8 @@ class ConllFormat(TaggedFormat, LineFormat):
     line_ends = 2
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
+        """Parse every utterance. Raises PlantingError for an invalid utterance, which names file and line, or another
+        column."""
         facts, layout = check_rows(source), super().survey(source, wanted)
         layout.head, layout.newline = facts.head, facts.newline
         layout.unpacked_sha256 = facts.unpacked
@@ -118,6 +120,7 @@ class NLUFolderFormat(TaggedFormat):
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
+        """Return True if the folder holds utterances."""
         return holds_utterances(folder)
 
     @classmethod
@@ -134,10 +137,12 @@ class NLUFolderFormat(TaggedFormat):
             _LINES.write(file, copy, facts, wanted, lines)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy each file line by line without the rows ``dropped``."""
         for file, copy, facts in _files(source, output):
             _LINES.write_without(file, copy, facts, wanted, dropped)
 
     def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Restore each file line by line without the rows ``dropped``."""
         for file, copy, facts in _files(source, output):
             _LINES.write_back(file, copy, facts, wanted, dropped)
 

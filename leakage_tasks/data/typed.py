@@ -71,10 +71,12 @@ class BatchFormat(ArrowFormat):
         self.save(splice(self.batches(source), points, schema, source), output, schema, source)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy batch by batch without the rows ``dropped``."""
         schema, _ = self.schema_and_rows(source, wanted)
         self.save(without_rows(self.batches(source), dropped, layout), output, schema, source)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """Yield a column's values, read in pieces that fit in memory."""
         row = 0
         for batch in self.batches(path, column):
             yield from first_column(batch, path, row)

@@ -38,11 +38,13 @@ class OfDocument(NamedTuple, Generic[Value]):
 
 @of_defined
 def window_mean(values: list[OfDocument[float]]) -> float:
+    """Return the mean over windows."""
     return statistics.fmean(value.value for value in values)
 
 
 @of_defined
 def document_count(values: list[OfDocument[Any]]) -> float:
+    """Return the number of documents."""
     return len({value.document for value in values})
 
 
@@ -190,16 +192,20 @@ def clustered(
     in_table: bool = False,
     value_in_table: bool = False,
 ) -> list[Row]:
-    """Return the rows of one figure: its value and interval, also of the controls if there are any; three rows, or six.
+    """Return the rows of one figure: its value and interval, also of the controls if there are any.
 
     Args:
         spec: Name, description, unit and direction.
         value: Returns the value of a window, None if it has no value.
         interval: Method of the interval.
+        controls: True if the run has controls.
         applies: Returns True if the results have the row.
         control_applies: The same for the rows of the controls; by default ``applies``.
         in_table: True if the harness' table shows the figure with its interval.
         value_in_table: True if it shows the figure, and that of the controls, without their intervals.
+
+    Returns:
+        Three rows, or six.
     """
     name = f"control_{spec.name}"
     declared = replace(spec, control=name) if controls and spec.headline else spec

@@ -63,6 +63,7 @@ def scores_of(finding: MembershipFinding) -> AllScores | None:
 
 
 def of_class(texts: Texts, member: bool) -> list[ScoredText]:
+    """Return the texts of one class."""
     return [text for text in texts if text.member is member]
 
 
@@ -103,6 +104,7 @@ def area_of(attack: str) -> tuple[Aggregate[ScoredText], Interval]:
 
 
 def of_attack(texts: Sequence[AllScores], attack: str) -> list[ScoredText]:
+    """Return the scores of one attack."""
     return [
         ScoredText(score, text.member, text.cluster, text.chooses)
         for text in texts

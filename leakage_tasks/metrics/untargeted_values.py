@@ -117,6 +117,7 @@ def different_runs(texts: list[TextRuns]) -> float:
 
 @of_defined
 def total(values: list[float]) -> float:
+    """Return the sum."""
     return sum(values)
 
 

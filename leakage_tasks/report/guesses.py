@@ -47,6 +47,7 @@ class ScoredGuesses:
     """Recall minus the recall of the first file on equal pairs; None for the first file."""
 
     def to_json(self) -> dict[str, Any]:
+        """Return all fields as JSON-able values."""
         return dataclasses.asdict(self)
 
 

@@ -55,6 +55,7 @@ class ScoredSamples:
     audit: tuple[AuditFigure, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """Return the scores as JSON-able values."""
         compared = self.compared and {**dataclasses.asdict(self.compared), "file": self.compared.file.name}
         return {
             "task": self.samples.task,

@@ -258,6 +258,7 @@ class LocalTask(HarnessTask):
         return True
 
     def test_docs(self) -> list[Document]:
+        """Return the documents."""
         return self._docs
 
     def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:

@@ -153,6 +153,7 @@ class CanaryTask(LocalTask):
 
     @property
     def task_settings(self) -> dict[str, Any]:
+        """The settings of the attack."""
         return {
             "goal": self.GOAL,
             "attack": self.options.attack,
@@ -194,6 +195,7 @@ class CanaryTask(LocalTask):
             self._generators.add(generator)
 
     def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
+        """Return the value of every metric for one canary; None if a metric does not apply to it."""
         finding = self.SCORING.read(answer)
         self.note_attack(finding)
         values = self.SCORING.values(finding, HEADLINE, self.task_settings, self._copies)
@@ -208,6 +210,7 @@ class CanaryTask(LocalTask):
 
     @property
     def metrics(self) -> Sequence[Metric]:
+        """The metrics, including one set per repetition count."""
         return self.SCORING.metrics(self.task_settings, self._copies)
 
     @property

@@ -87,13 +87,16 @@ class LabelAccuracy(LocalTask):
         return f" {doc['label']}"
 
     def request_argument(self, doc: Document) -> str:
+        """Return the label."""
         return self.doc_to_target(doc)
 
     def protocol(self) -> dict[str, Any]:
+        """Return the hash of the labelled texts."""
         content = json.dumps(self._docs, sort_keys=True, ensure_ascii=False).encode()
         return {"data": hashlib.sha256(content).hexdigest()}
 
     def values_of(self, doc: Document, answer: tuple[float, bool]) -> dict[str, Any]:
+        """Return the value of every metric for one text."""
         return {metric.name: metric.value(answer) for metric in METRICS}
 
 

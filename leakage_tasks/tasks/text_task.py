@@ -99,4 +99,5 @@ class TextTask(LocalTask):
         return {**self.hashes(), **chosen, **protocol_of(self._chat)}
 
     def no_headline(self) -> str:
+        """Return the reason why no metric of the run represents the model; empty if the primary metric does."""
         return super().no_headline() or ("" if self.lacking is not None else self.lacks())

@@ -34,20 +34,27 @@ def train_char_lm(
 ) -> TrainedLM:
     """Train an LSTM on ``text``, by default the 2×200 LSTM of The Secret Sharer.
 
-    The text is split into ``batch_size`` parallel streams. The recurrent state is carried from window to window of
-    ``length`` tokens, without gradients. On a CPU the result is reproducible bit for bit with equal arguments and
-    thread counts. Torch's global random state is unchanged.
+    The text is split into ``batch_size`` parallel streams. The recurrent state is carried from window to window,
+    without gradients. On a CPU the result is reproducible bit for bit with equal arguments and thread counts. Torch's
+    global random state is unchanged.
 
     Args:
+        text: The training text.
         validation: The validation text.
         tokenizer: By default a tokenizer over the characters of both texts.
+        epochs: Number of epochs.
+        batch_size: Number of streams.
+        length: Number of tokens in a window.
         learning_rate: Adam's learning rate.
         decay_from: Share of training after which the learning rate decays linearly to 0.
         clip: Maximum norm of the gradients.
         hidden_size: Units per layer.
+        layers: Number of layers.
+        seed: Random seed.
         device: By default the first GPU, or the CPU.
         dtype: Dtype of the weights.
         on_epoch: Called after each epoch.
+        show_progress: Show a progress bar.
 
     Returns:
         The model, its tokenizer and its losses.

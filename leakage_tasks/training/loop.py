@@ -56,6 +56,7 @@ class EpochLosses:
     last: BatchLoss = field(init=False)
 
     def add(self, loss: BatchLoss) -> None:
+        """Add the loss of a batch."""
         self.total, self.count, self.last = self.total + loss.total, self.count + loss.count, loss
 
 

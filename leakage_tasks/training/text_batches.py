@@ -41,6 +41,7 @@ class Windows:
         return len(self.inputs)
 
     def epoch(self, number: int) -> Iterator[Batch]:
+        """Return the batches of an epoch."""
         return zip(self.inputs, self.targets, strict=True)
 
     def _split(self, ids: Tensor, batch_size: int, length: int) -> Iterable[Sequence[Tensor]]:

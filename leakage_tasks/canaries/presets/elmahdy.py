@@ -39,14 +39,25 @@ def elmahdy_canaries(
     The first 10 − ``unknown`` words are the canary's template, the last ``unknown`` its slots over ``words``; the ten
     words do not depend on ``unknown``. Supporting canaries have their canary's template and other values in the slots.
     Controls have other random words and are never planted. With ``sentences``, canaries are organic: each is a sentence
-    with unknown last words; controls are sentences with other, random last words. Options that are not listed are as
-    for :func:`~leakage_tasks.canaries.generate.make_canaries`.
+    with unknown last words; controls are sentences with other, random last words.
 
     Args:
+        words: The words of the canaries.
+        count: The number of planted canaries.
+        label: The class of the canaries and controls.
         classes: The classes of supporting canaries.
+        unknown: The number of unknown last words.
+        repetitions: Numbers of copies, assigned to the canaries in turn.
         supporting: ``"all"`` for a supporting canary in every class but ``label``, ``"one"`` for one random other
             class, a number of random other classes, or ``"none"``.
         supporting_repetitions: The number of copies of each supporting canary.
+        controls: The number of controls.
+        sentences: Sentences for organic canaries.
+        seed: The seed of all random choices.
+        id_prefix: The text before every id.
+
+    Returns:
+        The canaries and controls.
 
     Raises:
         OptionError: For invalid arguments; the message names the command-line option.

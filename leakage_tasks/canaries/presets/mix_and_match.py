@@ -83,10 +83,10 @@ def mix_and_match_canaries(
     """Make the canaries of Table 1, named after their target words, then ``controls``.
 
     One word of each canary is a slot. Controls have the canaries' templates in turn, with other, uniformly drawn words.
-    Options that are not listed are as for :func:`~leakage_tasks.canaries.generate.make_canaries`.
 
     Args:
         terms: The values of the slot: a tokenizer's whole words and numbers.
+        label: The class of the canaries and controls.
         classes: The other classes, used by ``labels``.
         labels: Plants the five sentences of Figure 4 instead of Table 1: all with class ``label`` (``"same"``), each
             with another class (``"different"``), or two, two and one (``"mixed"``). ``label`` comes first, then
@@ -94,7 +94,15 @@ def mix_and_match_canaries(
         targets: The target words of the canaries to make (default: all).
         position: The number of the word that is the slot, from 1 (default: the last word; Figure 5).
         conjoin: Joins the two canaries of each category with "and" (Figure 6), which gives seven canaries.
-        table, labelled: Replace Table 1 and the five sentences, for tokenizers that lack the paper's words.
+        repetitions: Numbers of copies, assigned to the canaries in turn.
+        controls: The number of controls.
+        seed: The seed of all random choices.
+        id_prefix: The text before every id.
+        table: Replaces Table 1, for tokenizers that lack the paper's words.
+        labelled: Replaces the five sentences, for tokenizers that lack the paper's words.
+
+    Returns:
+        The canaries and controls.
 
     Raises:
         OptionError: For invalid arguments; the message names the command-line option.

@@ -56,14 +56,22 @@ def nlu_canaries(
     """Make ``count`` canaries of a pattern (``call``, ``pin`` or ``color``), then ``controls`` of this pattern.
 
     The unknown words are drawn uniformly. They form one entity, ``B-canary I-canary …``, after words tagged ``O``.
-    Warns if several canaries share a prefix and would compete for it: the paper plants one canary per model. Options
-    that are not listed are as for :func:`~leakage_tasks.canaries.generate.make_canaries`.
+    Warns if several canaries share a prefix and would compete for it: the paper plants one canary per model.
 
     Args:
+        pattern: The name of the pattern.
+        count: The number of planted canaries.
         unknown: The number of unknown words (default: 4; the paper uses 4, 6, 8 and 10).
         label: The intent (default: the pattern's intent).
         area_code: For ``call`` only: the known first three digits of a ten-digit number (Table 4). They are part of the
             template and of the entity; seven digits are unknown. ``random`` draws one area code for all canaries.
+        repetitions: Numbers of copies, assigned to the canaries in turn.
+        controls: The number of controls.
+        seed: The seed of all random choices.
+        id_prefix: The text before every id.
+
+    Returns:
+        The canaries and controls.
 
     Raises:
         OptionError: For invalid arguments; the message names the command-line option.

@@ -106,6 +106,7 @@ def reject_index(path: str | Path) -> None:
 
 
 def write_about(folder: Path, about: About) -> None:
+    """Write ``index.json``."""
     (folder / ABOUT).write_text(json.dumps(asdict(about), indent=2) + "\n", encoding="utf-8")
 
 

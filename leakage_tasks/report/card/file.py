@@ -30,6 +30,7 @@ class CardParts:
 
     @property
     def text(self) -> str:
+        """The card's text."""
         return self.before + self.front + self.after
 
     def line_of_front(self, line: int) -> int:

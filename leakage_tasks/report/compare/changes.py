@@ -79,9 +79,11 @@ class Comparison:
     """The tasks that are not compared because both runs withhold the values."""
 
     def changes_of(self, task: str) -> list[Change]:
+        """Return the changes of one task."""
         return [change for change in self.changes if change.task == task]
 
     def to_json(self) -> dict[str, Any]:
+        """Return the comparison as JSON-able values."""
         return {
             "before": self.before,
             "after": self.after,

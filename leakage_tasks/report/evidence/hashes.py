@@ -118,10 +118,12 @@ def content_of(manifest: Path) -> str:
 
 
 def of_kind(hashes: Sequence[Hash], *kinds: str) -> list[Hash]:
+    """Return the hashes of these kinds."""
     return [known for known in hashes if known.kind in kinds]
 
 
 def digests(hashes: Sequence[Hash], *kinds: str) -> list[str]:
+    """Return the digests of these kinds."""
     return [known.digest for known in of_kind(hashes, *kinds)]
 
 

@@ -34,6 +34,7 @@ class ContaminationTest(TextTask):
     options: ContaminationOptions
 
     def read_documents(self) -> list[Document]:
+        """Read the items, and return a document for each shard and each twin."""
         self._items = items = self.options.read()
         self._digest = remember(items)
         parts = self.options.request.parts(len(items.items))
@@ -43,9 +44,11 @@ class ContaminationTest(TextTask):
         return [doc for doc in chain.from_iterable(zip_longest(shards, twins)) if doc is not None]
 
     def request_argument(self, doc: Document) -> dict[str, Any]:
+        """Return the settings of the test, with the digest of the items."""
         return {**super().request_argument(doc), DIGEST: self._digest}
 
     def hashes(self) -> dict[str, str]:
+        """Return the hash of the items."""
         return {"data": self._digest[:16]}
 
     def tested(self) -> dict[str, Any]:

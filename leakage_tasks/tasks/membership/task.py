@@ -63,6 +63,7 @@ class Unlogged(str):
 
 
 def value_of(value: Any) -> Any:
+    """Return the value of a row."""
     return value.value if isinstance(value, Unlogged) else value
 
 
@@ -80,6 +81,7 @@ class Membership(TextTask):
     _chosen: str | None = None
 
     def read_documents(self) -> list[Document]:
+        """Read the texts, and return a document for each."""
         self._not_run: dict[str, str] = {}
         self._texts = self.options.tested()
         return documents(self._texts, self.options.request.tokens)
@@ -114,9 +116,11 @@ class Membership(TextTask):
         return ": ".join(words for words in (self._chosen, super().verdict()) if words)
 
     def lacks(self) -> str:
+        """Return the reason why no metric of a run without blind baselines represents the model."""
         return "" if any(doc["blind"] for doc in self._docs) else NO_BLIND
 
     def hashes(self) -> dict[str, str]:
+        """Return the hash of the texts."""
         return {"data": self._texts.digest[:16]}
 
     def tested(self) -> dict[str, Any]:

@@ -90,9 +90,11 @@ class MemorizationOptions(SuffixOptions):
         return controls
 
     def tested(self) -> tuple[Pair, ...]:
+        """Return the windows to attack. Raises OptionError if they cannot be read."""
         return self.sampled().pairs
 
     def unseen(self) -> tuple[Pair, ...]:
+        """Return the windows of the controls, with negative ids; empty without controls."""
         controls = self.sampled_controls()
         return () if controls is None else tuple(replace(pair, id=-1 - pair.id) for pair in controls.pairs)
 

@@ -78,4 +78,5 @@ class Memorization(SuffixExtraction):
         }
 
     def lacks(self) -> str:
+        """Return the reason why no metric of a run without controls represents the model."""
         return NO_CONTROLS if self.options.controls is None else ""

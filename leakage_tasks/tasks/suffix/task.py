@@ -75,6 +75,7 @@ class SuffixExtraction(TextTask):
         return [self.document(places.get(pair.id), pair) for pair in attacked]
 
     def metrics_for(self, given: Mapping[str, Any]) -> list[Metric[Any, Any]]:
+        """Return the metrics for the options ``given``."""
         return [*super().metrics_for(given), GUESSES_WRITTEN]
 
     def document(self, place: int | None, pair: Pair) -> Document:
@@ -115,6 +116,7 @@ class SuffixExtraction(TextTask):
         super().apply_filters()
 
     def note_attack(self, finding: str) -> None:
+        """Record the scheme of decoding of an answer, and its access to the model."""
         data = json.loads(finding)
         self._attacks.add((data["scheme"], data["access"]))
         self._why_left_out.update([reason] if (reason := data["extra"].get("left_out")) else [])
@@ -136,6 +138,7 @@ class SuffixExtraction(TextTask):
         return values
 
     def hashes(self) -> dict[str, str]:
+        """Return the hashes of pairs and controls."""
         unseen = {} if self.options.controls is None else {"controls": pairs_hash(self.options.unseen())}
         return {"data": pairs_hash(self._pairs), **unseen}
 

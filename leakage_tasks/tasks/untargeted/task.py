@@ -33,6 +33,7 @@ class UntargetedExtraction(TextTask):
     options: UntargetedOptions
 
     def read_documents(self) -> list[Document]:
+        """Read corpus and controls, and return a document for each text to write."""
         options = self.options
         named = zip(("data", "controls"), options.checked_corpora(), strict=True)
         self._corpora: dict[str, About] = {name: index.about for name, index in named if index is not None}
@@ -41,6 +42,7 @@ class UntargetedExtraction(TextTask):
         return [{"text": [text.kind, text.prompt, text.sample, text.unseen]} for text in options.text_ids()]
 
     def hashes(self) -> dict[str, str]:
+        """Return the hashes of the corpora and prompts."""
         return {name: about.corpus[:16] for name, about in self._corpora.items()} | self.options.texts.hashes()
 
     def tested(self) -> dict[str, Any]:
@@ -53,6 +55,7 @@ class UntargetedExtraction(TextTask):
         return {**super().tested(), **sizes}
 
     def lacks(self) -> str:
+        """Return the reason why no metric of a run without controls represents the model."""
         return "" if "controls" in self._corpora else NO_CONTROLS
 
 
