@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.base import register_format
-from leakage_tasks.data.batches import BYTES, ROWS, small_pieces, with_additions
-from leakage_tasks.data.layout import Additions, Columns, Layout
+from leakage_tasks.data.batches import BYTES, ROWS, small_pieces
+from leakage_tasks.data.layout import Columns
 from leakage_tasks.data.typed import BatchFormat
 
 GROUP_BYTES = 32 << 20
@@ -38,13 +38,6 @@ class ParquetFormat(BatchFormat):
     def save(self, batches: Iterator[Any], output: Path, schema: Any, source: Path) -> None:
         """Write record batches with the compression of ``source``."""
         write_batches(batches, output, schema, compression_of(source))
-
-    def write_into_turns(
-        self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
-    ) -> None:
-        """Copy batch by batch; in a changed row, other columns stay unchanged."""
-        schema, _ = self.schema_and_rows(source, wanted)
-        self.save(with_additions(self.batches(source), layout, additions), output, schema, source)
 
 
 def open_parquet(source: Path, **options: Any) -> Any:

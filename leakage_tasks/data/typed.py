@@ -12,9 +12,10 @@ import pyarrow as pa
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data.base import Format
-from leakage_tasks.data.batches import first_column, splice, without_rows
+from leakage_tasks.data.batches import first_column, splice, with_additions, without_rows
 from leakage_tasks.data.dictionaries import with_wide_indices
 from leakage_tasks.data.layout import (
+    Additions,
     Columns,
     Layout,
     Places,
@@ -69,6 +70,13 @@ class BatchFormat(ArrowFormat):
         """Copy batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
         schema = with_wide_indices(self.schema_and_rows(source, wanted)[0], layout)
         self.save(splice(self.batches(source), points, schema, source), output, schema, source)
+
+    def write_into_turns(
+        self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
+    ) -> None:
+        """Copy batch by batch; in a changed row, other columns stay unchanged."""
+        schema, _ = self.schema_and_rows(source, wanted)
+        self.save(with_additions(self.batches(source), layout, additions), output, schema, source)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
         """Copy batch by batch without the rows ``dropped``."""

@@ -101,9 +101,10 @@ def test_every_other_byte_of_json_stays_as_it_was(tmp_path: Path, pins: Path, ro
 
 
 @pytest.mark.parametrize("turn", ["last", "random"])
-@pytest.mark.parametrize("suffix", [".parquet", "", "splits"])
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", "-file.arrow", "", "splits"])
 def test_typed_columns(tmp_path: Path, pins: Path, suffix: str, turn: str) -> None:
     import pyarrow as pa
+    import pyarrow.ipc as ipc
     import pyarrow.parquet as pq
     from datasets import Dataset, DatasetDict, load_from_disk
 
@@ -113,6 +114,10 @@ def test_typed_columns(tmp_path: Path, pins: Path, suffix: str, turn: str) -> No
     source, output = tmp_path / f"in{suffix}", tmp_path / f"out{suffix}"
     if suffix == ".parquet":
         pq.write_table(table, source, row_group_size=7)
+    elif suffix.endswith(".arrow"):
+        make, opened = (ipc.new_file, ipc.open_file) if suffix[0] == "-" else (ipc.new_stream, ipc.open_stream)
+        with make(source, table.schema) as writer:
+            writer.write_table(table, max_chunksize=7)
     else:
         data = Dataset(table)
         (DatasetDict({"train": data, "test": data}) if suffix else data).save_to_disk(source)
@@ -121,6 +126,8 @@ def test_typed_columns(tmp_path: Path, pins: Path, suffix: str, turn: str) -> No
     def read(path: Path) -> Any:
         if suffix == ".parquet":
             return pq.read_table(path)
+        if suffix.endswith(".arrow"):
+            return opened(path).read_all()
         loaded = load_from_disk(str(path))
         return (loaded["train"] if suffix else loaded).with_format("arrow")[:]
 
