@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.log import log
 from leakage_tasks.core.partial_results import delete_parts, parts_folder, removed_if_empty
 from leakage_tasks.core.signal_cleanup import temporary_folder
-from leakage_tasks.core.workers import check_jobs, map_tasks
+from leakage_tasks.core.workers import check_jobs, check_no_cluster, map_tasks
 from leakage_tasks.data.hub import hub_shards, is_hub
 from leakage_tasks.data.shards import WHOLE, Shards, shards_of
 
@@ -35,6 +35,7 @@ def scan_all(planted: Path, manifest: Path, task: FileScan, jobs: int, dask: str
     remote = is_hub(planted)
     shards = Shards(planted) if remote else shards_of(planted)
     if shards.alone and not remote:
+        check_no_cluster(dask)
         return {WHOLE: scan(task)}
     state = _state_of(planted, manifest)
     # The hash does not cover natural secrets without a salt, so the file's modification time is part of the key.

@@ -177,6 +177,8 @@ def test_an_option_of_other_data_is_refused(tmp_path: Path, manifest: Path, opti
     (tmp_path / "in.txt").write_text("a\n")
     with pytest.raises(OptionError, match=rf"^--{option} .*: leave --{option} out$"):
         plant(manifest, tmp_path / "in.txt", tmp_path / "out.txt", **{option: "other"})  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=rf"^--{option} .*: leave --{option} out$"):
+        verify(tmp_path / "in.txt", manifest, **{option: "other"})  # type: ignore[arg-type]
 
 
 def test_the_copy_is_as_private_as_the_original(tmp_path: Path, manifest: Path) -> None:
