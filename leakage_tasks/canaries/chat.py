@@ -17,8 +17,8 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.chat import ASSISTANT_TURN, USER_TURN, Conversation, Role, conversation
 
-Render = Callable[[Conversation], str]
-"""A chat template: maps turns to the text that a model is trained on."""
+Render = Callable[..., str]
+"""A chat template: maps turns, and optionally ``tools``, to the text that a model is trained on."""
 PLACE = "wx7qk2zv"
 """Placeholder for the canary when the text around it is computed."""
 PLAIN = Context()
@@ -35,16 +35,17 @@ def template_of(tokenizer: Any, arguments: Mapping[str, Any] | None = None) -> R
     refuses.
     """
 
-    def render(turns: Conversation) -> str:
+    def render(turns: Sequence[Mapping[str, Any]], **more: Any) -> str:
         try:
             text = tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=False, **(arguments or {})
+                turns, tokenize=False, add_generation_prompt=False, **{**(arguments or {}), **more}
             )
         except Exception as error:  # a template can raise any exception
             roles = ", ".join(turn["role"] for turn in turns)
             raise TargetError(
-                f"the model's chat template refuses turns of {roles} ({first_line(error)}): name another turn with "
-                "--metadata role=…, or leave out the --system_instruction if there is one"
+                problem=f"the model's chat template refuses turns of {roles} ({first_line(error)})",
+                remedy="name another turn with --metadata role=…, or leave out the --system_instruction if there is "
+                "one",
             ) from None
         return str(text)
 
@@ -103,7 +104,7 @@ class Chat:
             )
         turns = self.conversation(within.before + PLACE + within.after)
         whole = render(turns)
-        _check_repeats(whole, render(turns))
+        check_repeats(whole, render(turns))
         parts = whole.split(PLACE)
         if len(parts) != 2:
             fault = "drops" if len(parts) == 1 else "repeats"
@@ -152,14 +153,14 @@ class Chat:
             if all(whole.startswith(part) for whole, part in zip(written, expected, strict=True)):
                 return rendered
         again = self.context(render, within)
-        _check_repeats(around.before + PLACE + around.after, again.before + PLACE + again.after)
+        check_repeats(around.before + PLACE + around.after, again.before + PLACE + again.after)
         raise TargetError(
             f"canary {canary.id!r}: the model's chat template changes its text in the {self.role}'s turn: remove the "
             "changed characters from the canary's template, or audit without --apply_chat_template"
         )
 
 
-def _check_repeats(first: str, second: str) -> None:
+def check_repeats(first: str, second: str) -> None:
     """Raise TargetError if two renderings of one conversation, ``first`` and ``second``, differ."""
     if first == second:
         return

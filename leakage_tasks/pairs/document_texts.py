@@ -2,70 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.signal_cleanup import temporary_folder
+from leakage_tasks.core.stable_inputs import FileStates
 from leakage_tasks.data import Columns, format_of
+from leakage_tasks.data.conversations import ChatRow, chat_rows, holds_conversations
 from leakage_tasks.data.hub import hub_shards, is_hub
-from leakage_tasks.data.layout import MOST_NAMED
+from leakage_tasks.data.layout import MOST_NAMED, Layout
 from leakage_tasks.data.shards import shards_of
 from leakage_tasks.pairs.index.store import reject_index
 from leakage_tasks.pairs.pair import ALL, check_split, split_of
+from leakage_tasks.pairs.rendering import Rendering, check_conversations
+from leakage_tasks.pairs.source import state_of
 from leakage_tasks.pairs.texts import saved_splits
 
 HUB_SPLIT = "train"
 """The split of hub data that ``split=all`` reads, because a hub data set may be too large to read in full."""
 
 
-def document_texts(path: Path, column: str, split: str = ALL) -> Iterator[str]:
-    """Yield the text of each document; see :func:`document_rows`."""
-    return (text for text, _ in document_rows(path, column, split))
+@dataclass(frozen=True)
+class Document:
+    """A document: its own text, the value of its ``field``, and its conversation if it is to be rendered.
+
+    Turns of a chat are joined by line breaks in ``own``.
+    """
+
+    own: str
+    value: Any = None
+    row: ChatRow | None = None
+
+    def text(self, rendering: Rendering | None) -> str:
+        """Return the text that a model reads. Raises OptionError for turns that the chat template refuses."""
+        return self.own if rendering is None or self.row is None else rendering.text(self.row)
+
+    @property
+    def compared(self) -> str:
+        """The text that no document of the controls may contain: without turns of the system, which may be equal in all
+        conversations."""
+        if self.row is None:
+            return self.own
+        return "\n".join(turn.get("content", "") for turn in self.row.turns if turn["role"] != "system")
 
 
 def document_blocks(path: Path, column: str) -> Iterator[Iterable[str]]:
     """Yield each document of all splits as blocks that form its text; a large ``.txt`` file has several.
 
-    A document's blocks must be read before the next document. Arguments and errors as for :func:`document_rows`.
+    A document's blocks must be read before the next document. Arguments and errors as for :func:`read_documents`.
     """
-    return (blocks for blocks, _ in _documents(path, column, ALL))
+    return (blocks for blocks, _, _ in _documents(path, column, ALL))
 
 
-def document_rows(path: Path, column: str, split: str = ALL, field: str | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the text of each document, and the value of its ``field``, None without one.
+def read_documents(
+    path: Path, column: str, split: str = ALL, field: str | None = None, chats: bool = False
+) -> Iterator[Document]:
+    """Yield each document.
 
     A row of a data set is a document, and so is a whole ``.txt`` file. The files of a folder are read in the order of
-    their names. Turns of a chat are joined by line breaks.
+    their names.
 
     Args:
         path: A file, a folder of files, a folder saved by ``datasets``, or ``hub:NAME``.
         column: The text column.
         split: The split to read, or ``all``; of hub data, ``all`` is the split ``train``.
         field: A further column.
+        chats: True if the rows are conversations to be rendered.
 
     Raises:
-        OptionError: The data have no such split, or are an index.
+        OptionError: The data have no such split, are an index, or hold plain text in place of chats.
         PlantingError: The data cannot be read.
     """
-    return (("".join(blocks), value) for blocks, value in _documents(path, column, split, field))
+    every = _documents(path, column, split, field, chats)
+    return (Document("".join(blocks), value, row) for blocks, value, row in every)
 
 
-def _documents(path: Path, column: str, split: str, field: str | None = None) -> Iterator[tuple[Iterable[str], Any]]:
-    """Yield the blocks of each document, and the value of its ``field``."""
+_Part = tuple[Iterable[str], Any, ChatRow | None]
+
+
+def hold_chats(data: str, column: str, split: str = ALL) -> bool:
+    """Return True if some rows are conversations, which trainers render; of hub data, only the first file is read.
+
+    False for data that cannot be read, because their reader raises the error.
+    """
+    path = Path(data)
+    try:
+        return _hold_chats(path, column, split, state_of(path))
+    except LeakageError:
+        return False
+
+
+@lru_cache(maxsize=16)
+def _hold_chats(path: Path, column: str, split: str, state: FileStates) -> bool:
+    with closing(_files(path, column, split)) as every:
+        for file, wanted in islice(every, 1) if is_hub(path) else every:
+            reader = format_of(file)
+            if not reader.running and holds_conversations(reader.reading(file, wanted)[0]):
+                return True
+    return False
+
+
+def _documents(path: Path, column: str, split: str, field: str | None = None, chats: bool = False) -> Iterator[_Part]:
+    """Yield the blocks of each document, the value of its ``field``, and its conversation if ``chats``."""
+    for file, wanted in _files(path, column, split):
+        yield from _rows_of(file, wanted, field, chats)
+
+
+def _files(path: Path, column: str, split: str) -> Generator[tuple[Path, Columns], None, None]:
+    """Yield each file or data set with the columns and the split to read."""
     if is_hub(path):
         with temporary_folder() as scratch:
             shards = hub_shards(path, Columns(column, split=HUB_SPLIT if split == ALL else split), scratch)
-            for name in shards.names:
-                yield from _rows_of(shards.path(name), Columns(column, split=shards.split), field)
+            yield from ((shards.path(name), Columns(column, split=shards.split)) for name in shards.names)
         return
     check_split(split)
     reject_index(path)
     for name in _splits(path, split):
-        shards_ = shards_of(path)
-        for shard in shards_.names:
-            yield from _rows_of(shards_.path(shard), Columns(column, split=name), field)
+        found = shards_of(path)
+        yield from ((found.path(shard), Columns(column, split=name)) for shard in found.names)
 
 
 def _splits(path: Path, split: str) -> list[str]:
@@ -80,17 +140,26 @@ def _splits(path: Path, split: str) -> list[str]:
     return chosen
 
 
-def _rows_of(path: Path, wanted: Columns, field: str | None) -> Iterator[tuple[Iterable[str], Any]]:
+def _rows_of(path: Path, wanted: Columns, field: str | None, chats: bool) -> Iterator[_Part]:
     reader = format_of(path)
     layout = reader.survey(path, wanted)
+    _check_field(path, reader.running, layout, field)
+    if chats:
+        check_conversations(layout, path)
     texts = reader.texts(path, layout, wanted)
-    if field is not None and (reader.running or field not in layout.columns):
+    if reader.running:
+        yield ("\n".join(turns) for turns in texts), None, None
+        return
+    columns: list[Iterator[Any]] = []
+    if field is not None:
+        columns.append(reader.values(path, layout, wanted, field))
+    if chats:
+        columns.append(chat_rows(reader, path, layout, wanted))
+    for turns, *more in zip(texts, *columns, strict=True):
+        yield ["\n".join(turns)], more[0] if field is not None else None, more[-1] if chats else None
+
+
+def _check_field(path: Path, is_running: bool, layout: Layout, field: str | None) -> None:
+    if field is not None and (is_running or field not in layout.columns):
         there = ", ".join(layout.columns[:MOST_NAMED]) or "no columns"
         raise OptionError(f"{path}: has no field {field!r} (it has {there}): name another field, or leave it out")
-    if reader.running:
-        yield ("\n".join(turns) for turns in texts), None
-    elif field is None:
-        yield from ((["\n".join(turns)], None) for turns in texts)
-    else:
-        values = reader.values(path, layout, wanted, field)
-        yield from ((["\n".join(turns)], value) for turns, value in zip(texts, values, strict=True))

@@ -16,9 +16,10 @@ from leakage_tasks.core.arrays import IntArray, TokenIds
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.option import declared
 from leakage_tasks.core.stable_inputs import FileStates
-from leakage_tasks.pairs.document_texts import document_texts
+from leakage_tasks.pairs.document_texts import read_documents
 from leakage_tasks.pairs.exchange import with_exchanged
 from leakage_tasks.pairs.pair import ALL, Pair
+from leakage_tasks.pairs.rendering import Rendering, no_chats
 from leakage_tasks.pairs.source import Source, holds_token_pairs, read_pairs, state_of
 from leakage_tasks.pairs.texts import is_new, loaded_tokenizer, tokenize
 
@@ -48,6 +49,8 @@ class DocumentSource:
     )
     tokenizer: str | None = None
     text_column: str = "text"
+    rendering: Rendering | None = None
+    """The chat template that renders the rows, which are then conversations; None to join their turns."""
 
     @property
     def width(self) -> int:
@@ -131,6 +134,8 @@ def _token_pairs(source: DocumentSource, raw: Source) -> SampledWindows:
         raise OptionError(
             f"{source.data}: holds pairs of token ids, which have no offset= and windows=: leave them out"
         )
+    if source.rendering is not None:
+        raise no_chats(source.data, "pairs of token ids")
     pairs = read_pairs(raw)
     sampled = sample_items(pairs, source.documents, source.seed)[0]
     chosen = [replace(pairs[row], document=pairs[row].id) for row, _ in sampled]
@@ -142,20 +147,22 @@ def _token_pairs(source: DocumentSource, raw: Source) -> SampledWindows:
 def _texts(source: DocumentSource) -> SampledWindows:
     path = Path(source.data)
     tokenizer = loaded_tokenizer(path, source.tokenizer)
-    every = document_texts(path, source.text_column, source.split)
-    texts, available = sample_items(every, source.documents, source.seed)
-    tokens = list(tokenize(tokenizer, (text for _, text in texts)))
+    every = read_documents(path, source.text_column, source.split, chats=source.rendering is not None)
+    sampled, available = sample_items(every, source.documents, source.seed)
+    tokens = list(tokenize(tokenizer, (document.text(source.rendering) for _, document in sampled)))
     pairs: list[Pair] = []
     seen: set[bytes] = set()
     short = repeated = 0
-    for (document, _), row in zip(texts, tokens, strict=True):
+    for (document, _), row in zip(sampled, tokens, strict=True):
         starts = _starts(source, document, len(row))
         fresh = [start for start in starts if is_new(row[start : start + source.width].astype("<i8").tobytes(), seen)]
         short += not starts
         repeated += bool(starts) and not fresh
         pairs += [_pair(source, len(pairs) + index, document, start, row) for index, start in enumerate(fresh)]
-    grams = hashed_grams([document for document, _ in texts], tokens)
-    return SampledWindows(tuple(pairs), available, len(texts), short, repeated, *grams)
+    if source.rendering is not None:  # the template writes equal tokens in every document
+        tokens = list(tokenize(tokenizer, (document.compared for _, document in sampled)))
+    grams = hashed_grams([number for number, _ in sampled], tokens)
+    return SampledWindows(tuple(pairs), available, len(sampled), short, repeated, *grams)
 
 
 def _pair(source: DocumentSource, number: int, document: int, start: int, row: TokenIds) -> Pair:

@@ -20,6 +20,7 @@ from leakage_tasks.core.stable_inputs import FileStates, file_states
 from leakage_tasks.data.saved import is_saved
 from leakage_tasks.pairs.index.store import reject_index
 from leakage_tasks.pairs.pair import ALL, SPLITS, Pair, RawPairs, check_split, choose_rows, split_rows
+from leakage_tasks.pairs.rendering import Rendering, no_chats
 from leakage_tasks.pairs.texts import LENGTH, read_texts
 from leakage_tasks.pairs.token_files import holds_pairs, read_arrays, read_lines, suffix_file_of
 
@@ -50,6 +51,8 @@ class Source:
         usual="prefix and suffix, without repeated windows",
         minimum=1,
     )
+    rendering: Rendering | None = None
+    """The chat template that renders the rows, which are then conversations; None to join their turns."""
 
 
 PAIR_OPTIONS = options_of(Source)
@@ -99,6 +102,8 @@ def _cut(source: Source, state: FileStates) -> tuple[Pair, ...]:
             parts = _texts(replace(source, split="all"), state)
         elif source.stride is not None:
             raise OptionError(f"{source.data}: holds pairs of token ids, and stride= is for text: leave it out")
+        elif source.rendering is not None:
+            raise no_chats(source.data, "pairs of token ids")
     except PlantingError as error:
         raise error.spelled(in_metadata, OptionError) from None
     _check_suffixes(parts, source.split)
@@ -129,7 +134,8 @@ def _parts(source: Source, state: FileStates) -> list[RawPairs] | None:
 @lru_cache(maxsize=4)
 def _texts(source: Source, state: FileStates) -> list[RawPairs]:
     prefix, suffix = source.prefix_length or LENGTH, source.suffix_length or LENGTH
-    return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column, source.stride)
+    path, column = Path(source.data), source.text_column
+    return read_texts(path, prefix, suffix, source.tokenizer, column, source.stride, source.rendering)
 
 
 def _splits(parts: Sequence[RawPairs]) -> dict[str, Sequence[int]]:

@@ -19,6 +19,7 @@ from leakage_tasks.core.errors import MissingOption, OptionError, SpaceError, Sp
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.pairs.pair import RawPairs, splits_named
+from leakage_tasks.pairs.rendering import Rendering, rendered_rows
 
 LENGTH = 50
 """Default number of tokens of a prefix and of a suffix, as in the Training Data Extraction Challenge."""
@@ -30,7 +31,13 @@ _PLAIN = {"add_special_tokens": False, "return_attention_mask": False, "verbose"
 
 
 def read_texts(
-    path: Path, prefix: int, suffix: int, tokenizer: str | None, column: str, stride: int | None = None
+    path: Path,
+    prefix: int,
+    suffix: int,
+    tokenizer: str | None,
+    column: str,
+    stride: int | None = None,
+    rendering: Rendering | None = None,
 ) -> list[RawPairs]:
     """Cut texts into windows of ``prefix`` + ``suffix`` tokens.
 
@@ -38,8 +45,8 @@ def read_texts(
     begins every ``stride`` tokens, the last window ends where its text ends, and duplicates are kept, so that the
     windows cover their text.
 
-    Texts are tokenized without special tokens. A ``.txt`` file is one text; the turns of a chat are joined by line
-    breaks to one text.
+    Texts are tokenized without special tokens around them. A ``.txt`` file is one text; the turns of a chat are joined
+    by line breaks to one text, or rendered.
 
     Args:
         path: The data.
@@ -48,12 +55,13 @@ def read_texts(
         tokenizer: The folder or hub name of a tokenizer.
         column: The text column.
         stride: The number of tokens between the first tokens of two windows.
+        rendering: The chat template that renders the rows, which are then conversations.
 
     Returns:
         The pairs of each split of the data.
 
     Raises:
-        OptionError: If the tokenizer is missing or unusable, or if all texts are too short.
+        OptionError: If the tokenizer is missing or unusable, all texts are too short, or a row cannot be rendered.
         PlantingError: If the data cannot be read.
     """
     format_of(path)
@@ -64,7 +72,8 @@ def read_texts(
     parts: list[RawPairs] = []
     texts = 0
     for name, split in splits.items():
-        tokens, width = tokens_of(path, Columns(column, None, name), loaded, str(tokenizer)), prefix + suffix
+        tokens = tokens_of(path, Columns(column, None, name), loaded, str(tokenizer), rendering)
+        width = prefix + suffix
         cut = _windows(tokens, width, seen) if stride is None else sliding_windows(tokens, width, stride)
         where = _where(path, name if names else None)
         parts.append(
@@ -122,11 +131,15 @@ def saved_splits(path: Path) -> list[str]:
         raise OptionError(f"{listing}: does not list the folder's splits: save it again with 'datasets'") from None
 
 
-def tokens_of(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[Iterable[TokenIds]]:
-    """Yield the tokens of every text, in pieces."""
+def tokens_of(
+    path: Path, wanted: Columns, tokenizer: Any, name: str, rendering: Rendering | None = None
+) -> Iterator[Iterable[TokenIds]]:
+    """Yield the tokens of every text, in pieces; ``rendering`` renders the rows, which are then conversations."""
     reader = format_of(path)
     layout = reader.survey(path, wanted)
-    texts = ("\n".join(turns) for turns in reader.texts(path, layout, wanted))
+    texts: Iterator[str] = map("\n".join, reader.texts(path, layout, wanted))
+    if rendering is not None:
+        texts = rendered_rows(reader, path, layout, wanted, rendering)
     if not reader.running:
         yield from (([tokens]) for tokens in tokenize(tokenizer, texts))
         return

@@ -359,10 +359,14 @@ class BoundsNear(Protocol):
 
 @dataclass(frozen=True)
 class CutText:
-    """The beginning of a text with its tokens, without special tokens."""
+    """The beginning of a text with its scored tokens, without special tokens that the text does not contain.
+
+    ``first`` are the tokens at its beginning that are read and not scored.
+    """
 
     text: str
     tokens: tuple[int, ...]
+    first: tuple[int, ...] = ()
 
 
 class WrittenText(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from leakage_tasks.attacks.registry import ATTACKS, BUDGET, option_names, option_of
 from leakage_tasks.canaries.canary import Known
@@ -19,6 +19,7 @@ from leakage_tasks.core.sizes import read_size
 from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION
 from leakage_tasks.data.chat import Role
 from leakage_tasks.harness.given import as_typed, names_of_model
+from leakage_tasks.pairs.rendering import Rendering
 
 SOURCE = "--metadata"
 TASKS: Registry[option.Options] = Registry(
@@ -65,6 +66,14 @@ class SearchOptions(RunOptions):
         affects_results=False,
         type=object,
     )
+
+    def hold_chats(self) -> bool:
+        """Return True if rows of the data are conversations, which trainers render with a chat template."""
+        return False
+
+    def rendered(self, rendering: Rendering | None) -> Self:
+        """Return the options with a rendering of the data's conversations; None joins their turns."""
+        return self
 
 
 @dataclass(frozen=True)

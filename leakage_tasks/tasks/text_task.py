@@ -9,14 +9,21 @@ from typing import Any
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.chat import protocol_of
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.null_results import FIELD
 from leakage_tasks.core.option import Options
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.conversations import for_run
+
+CONVERSATIONS = "conversations"
+"""Value of the protocol's ``chat`` if the texts are rendered conversations."""
 
 
 class TextTask(LocalTask):
-    """A task that reads its texts once, when it is made; neither document nor request holds a text.
+    """A task that reads its texts when it is made, or conversations when the run's chat is known; neither document nor
+    request holds a text.
 
     Subclasses set the attributes below, make the documents in :meth:`read_documents`, and state the data in
     :meth:`hashes` and :meth:`tested`.
@@ -37,10 +44,32 @@ class TextTask(LocalTask):
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
         self.METRICS = self.metrics_for({})
+        self._chats = False
         with self.may_lack_options():
             self.options = self.READ_OPTIONS(self.metadata)
-            self._docs = self.read_documents()
+            self._chats = self.options.hold_chats()
+            if not self._chats:
+                self._docs = self.read_documents()
             self.METRICS = self.metrics_for(self.options.given)
+
+    def test_docs(self) -> list[Document]:
+        """Return the documents. The turns of conversations are joined until the run's chat is known."""
+        if not hasattr(self, "_docs"):
+            self._docs = self.read_documents()
+        return super().test_docs()
+
+    def take_chat(self, given: Mapping[str, Any]) -> None:
+        """Set the chat that the harness' options request, and read conversations."""
+        super().take_chat(given)
+        if not self._chats:
+            return
+        try:
+            self.options = for_run(self.options, self._chat)
+            self._docs = self.read_documents()
+        except TargetError as error:
+            if not self.optional:
+                raise
+            self.lacking, self._docs = str(error), [{FIELD: str(error)}]
 
     def read_documents(self) -> list[Document]:
         """Read the data that :attr:`options` name, and return the documents. Raises OptionError."""
@@ -96,7 +125,8 @@ class TextTask(LocalTask):
             for name, value in self.options.given.items()
             if self.OPTIONS[name].affects_results and name not in self.NO_PROTOCOL and value != usual[name]
         }
-        return {**self.hashes(), **chosen, **protocol_of(self._chat)}
+        rendered = {"chat": CONVERSATIONS} if self._chats and self._chat is not None else {}
+        return {**self.hashes(), **chosen, **protocol_of(self._chat), **rendered}
 
     def no_headline(self) -> str:
         """Return the reason why no metric of the run represents the model; empty if the primary metric does."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from leakage_tasks.canaries import chat
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.harness.api import LM
+from leakage_tasks.pairs.rendering import Rendering
 
 
 def has_template(lm: LM) -> bool:
@@ -30,6 +33,26 @@ def template_of(lm: LM, name: str | None = None) -> chat.Render:
     arguments = getattr(lm, "chat_template_args", None) or {}
     chosen = {} if name is None and "chat_template" in arguments else _named(tokenizer, name)
     return chat.template_of(tokenizer, {**arguments, **chosen})
+
+
+def rendering_of(lm: LM, of_run: chat.Chat) -> Rendering:
+    """Return the chat template of a model as the rendering of rows. Raises the errors of :func:`template_of`, and
+    TargetError for a template that renders another text each time."""
+    render = template_of(lm, of_run.template)
+    probe = chat.Chat().conversation(chat.PLACE)
+    chat.check_repeats(render(probe), render(probe))
+    tokenizer: Any = lm.tokenizer
+    # The rendered probe has what a template takes from elsewhere, such as the date.
+    parts = [
+        tokenizer.chat_template,
+        getattr(lm, "chat_template_args", None),
+        tokenizer.special_tokens_map,
+        render(probe),
+        of_run.template,
+        of_run.system,
+    ]
+    key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    return Rendering(render, key, of_run.system)
 
 
 def _named(tokenizer: Any, name: str | None) -> dict[str, str]:

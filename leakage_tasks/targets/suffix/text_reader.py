@@ -30,21 +30,24 @@ class CausalTextReader:
     """A causal model that reads texts; implements :class:`~leakage_tasks.targets.protocols.ReadsTexts`.
 
     Every text is read after the model's prefix token, or after the text ``before`` of a chat template, which writes its
-    own first token.
+    own first token. If ``before`` is empty, nothing is put before a text: its own first token is read and not scored.
     """
 
     gives_tokens = gives_distributions = takes_context = True
 
     def __init__(self, target: CausalTarget, before: str | None = None) -> None:
         self.target, self._begins = target, before is None
-        self.lead = target.begun([]) if before is None else target.encode([before])[0]
-        self.max_length: int | None = target.max_length - len(self.lead)
+        self.lead = target.begun([]) if before is None else target.encode([before])[0] if before else []
+        self._unscored = int(before == "")
+        # A context before a text has an unscored token, too.
+        self.max_length: int | None = target.max_length - len(self.lead) - 2 * self._unscored
         self.vocabulary: int | None = target.vocabulary
 
     def cut(self, texts: Sequence[str], tokens: int) -> list[CutText]:
         """Return the first ``tokens`` tokens of each text. Raises TargetError if a token has no embedding."""
-        rows = [self._scored(row) for row in self.target.encode(texts)]
-        return [cut_text(text, row, tokens, self.target.decode) for text, row in zip(texts, rows, strict=True)]
+        rows, first = [self._scored(row) for row in self.target.encode(texts)], self._unscored
+        whole = [cut_text(text, row, tokens + first, self.target.decode) for text, row in zip(texts, rows, strict=True)]
+        return [CutText(text.text, text.tokens[first:], text.tokens[:first]) for text in whole]
 
     def pieces(self, documents: Iterable[Iterable[str]]) -> Iterator[Sequence[int]]:
         """Yield the tokens of documents in pieces, in any order; each document comes in blocks that form its text.
@@ -81,7 +84,7 @@ class CausalTextReader:
 
     def read(self, texts: Sequence[CutText]) -> list[TextFigures]:
         figures: list[TextFigures] = [TextFigures(0.0)] * len(texts)
-        rows = [[*self.lead, *text.tokens] for text in texts]
+        rows = [[*self.lead, *text.first, *text.tokens] for text in texts]
         target = self.target
 
         def compute(part: Sequence[list[int]], indices: Sequence[int]) -> FloatArray:
@@ -103,7 +106,7 @@ class CausalTextReader:
     def _figures(self, rows: Sequence[list[int]]) -> list[TextFigures]:
         """Return the figures of rows of tokens from one forward pass."""
         tokens = moved(padded(rows, 0)[0], self.target.device)
-        after = len(self.lead)
+        after = len(self.lead) + self._unscored
         with self.target.inference():
             logits = self.target.read(tokens[:, :-1], tokens.shape[1] - after)
             wanted = tokens[:, after:]
@@ -126,14 +129,14 @@ class CausalTextReader:
 
         Raises TargetError if context and text are longer than the model can read.
         """
-        prefix = [*self.lead, *context.tokens]
-        longest = max((len(text.tokens) for text in texts), default=0)
+        prefix = [*self.lead, *context.first, *context.tokens]
+        longest = max((len(text.first) + len(text.tokens) for text in texts), default=0)
         if len(prefix) + longest > self.target.max_length:
             raise TargetError(
                 f"a context of {len(prefix)} tokens and a text of {longest} exceed the model's {self.target.max_length}"
             )
         rows = [list(text.tokens) for text in texts]
-        costs = costs_after(SuffixSampler(self.target), [prefix] * len(rows), rows)
+        costs = costs_after(SuffixSampler(self.target), [[*prefix, *text.first] for text in texts], rows)
         return np.array([-LN2 * float(bits.sum()) for bits in costs])
 
 

@@ -21,6 +21,7 @@ from leakage_tasks.targets.harness.faults import private_forward_faults
 from leakage_tasks.targets.harness.fingerprint import files_fingerprint
 from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.tasks.base_task import Document, fingerprint
+from leakage_tasks.tasks.conversations import in_chat
 from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.membership.options import MembershipOptions, membership_options
 from leakage_tasks.tasks.membership.readers import Prepared, prepare
@@ -34,17 +35,22 @@ def answering(lm: LM) -> Answer:
     resume = Resume(lm)
 
     def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
-        options = membership_options(task_settings)
+        options, before = in_chat(lm, membership_options(task_settings), chat_in(task_settings))
         with private_forward_faults(lm, False), memory_within(options.memory):
             docs = [request.doc for request in group]
-            findings = _findings(lm, resume, options, docs, chat_in(task_settings))
+            findings = _findings(lm, resume, options, docs, chat_in(task_settings), before)
         return [finding.to_json() for finding in findings]
 
     return answer
 
 
 def _findings(
-    lm: LM, resume: Resume, options: MembershipOptions, docs: Sequence[Document], chat: Chat | None
+    lm: LM,
+    resume: Resume,
+    options: MembershipOptions,
+    docs: Sequence[Document],
+    chat: Chat | None,
+    before: str | None,
 ) -> list[MembershipFinding]:
     tested = options.tested()
     numbers = _numbers_of(tested, docs, options)
@@ -52,7 +58,7 @@ def _findings(
     stored = _stored(lm, resume, options, tested, docs, digest)
     if not stored.missing:
         return [_of_document(stored.known[index], doc) for index, doc in enumerate(docs)]
-    prepared = prepare(lm, options, tested, chat)
+    prepared = prepare(lm, options, tested, before)
     _report(prepared, tested, rank_of(lm) == 0, options)
     missing, known = stored.missing, dict(stored.known)
     access = ", ".join(dict.fromkeys(attack.access for attack in prepared.attacks))
@@ -137,7 +143,8 @@ def settings_hash(options: MembershipOptions, chat: Chat | None) -> str:
             request[name] = files_fingerprint(request[name])
     request["reference"] = ":".join(map(files_fingerprint, options.request.references)) or None
     chat_json = None if chat is None else chat.to_json()
-    return fingerprint({**request, "chat": chat_json, "version": __version__})
+    rendering = {} if options.rendering is None else {"rendering": options.rendering.key}
+    return fingerprint({**request, "chat": chat_json, "version": __version__, **rendering})
 
 
 def _stored(

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from leakage_tasks.attacks.membership.request import REQUEST_OPTIONS, MembershipRequest
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.task_names import MEMBERSHIP as TASK
+from leakage_tasks.pairs.document_texts import hold_chats
 from leakage_tasks.pairs.documents import DocumentSource
+from leakage_tasks.pairs.rendering import Rendering
 from leakage_tasks.pairs.source import PAIR_OPTIONS
 from leakage_tasks.tasks.membership.texts import TestedTexts, TextSource, read_tested
 from leakage_tasks.tasks.options import TASKS, SearchOptions, declared_values, own_options, picked, typed_options
 
 SPLIT = options_of(DocumentSource)["split"]
-_READING = ("members", "nonmembers", "suspected", "canaries", "documents", "cluster", "text_column", "split")
+_READING = (
+    "members",
+    "nonmembers",
+    "suspected",
+    "canaries",
+    "documents",
+    "cluster",
+    "text_column",
+    "split",
+    "rendering",
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,15 @@ class MembershipOptions(SearchOptions):
     )
     text_column: str = declared("text", PAIR_OPTIONS["text_column"].help)
     split: str = declared(SPLIT.default, SPLIT.help, usual=SPLIT.usual)
+
+    rendering: Rendering | None = None
+
+    def hold_chats(self) -> bool:
+        named = [data for data in (self.members, self.nonmembers, self.suspected) if data is not None]
+        return any(hold_chats(data, self.text_column, self.split) for data in named)
+
+    def rendered(self, rendering: Rendering | None) -> Self:
+        return replace(self, rendering=rendering)
 
     def tested(self) -> TestedTexts:
         """Return the texts of the run. Raises OptionError if they are not usable."""

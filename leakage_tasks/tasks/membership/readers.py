@@ -13,7 +13,6 @@ from leakage_tasks.attacks.membership.masked_neighbours import masked_neighbours
 from leakage_tasks.attacks.membership.neighbours import Similar, by_words
 from leakage_tasks.attacks.membership.registry import MembershipAttack, Need
 from leakage_tasks.attacks.membership.request import WORDS, MembershipRequest
-from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, PlantingError, TargetError, in_metadata
 from leakage_tasks.core.log import log, warn_once
@@ -21,7 +20,6 @@ from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.pairs.document_texts import document_blocks
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.harness.chat import template_of
 from leakage_tasks.targets.harness.endpoint import takes_messages_alone
 from leakage_tasks.targets.harness.target import target_for_texts
 from leakage_tasks.targets.harness.text_reader import HarnessTextReader
@@ -43,14 +41,15 @@ class Prepared(NamedTuple):
     inputs: Inputs
 
 
-def prepare(lm: LM, options: MembershipOptions, tested: TestedTexts, chat: Chat | None) -> Prepared:
+def prepare(lm: LM, options: MembershipOptions, tested: TestedTexts, before: str | None) -> Prepared:
     """Return everything that the attacks need.
+
+    ``before`` is the text that a chat template puts before each text; it is empty for rendered conversations.
 
     Raises:
         OptionError: The user named an attack that cannot run, or a further input is unusable.
         TargetError: The model gives no log-likelihoods of texts.
     """
-    before = None if chat is None else chat.context(template_of(lm, chat.template)).before
     plain = [text.text for text in tested.texts]
     reader = reader_of(lm, plain, before, options.tokenizer)
     tokens = _tokens_read(reader, options)
@@ -75,6 +74,11 @@ def reader_of(lm: LM, texts: Sequence[str], before: str | None, tokenizer: str |
     target = target_for_texts(lm, texts)
     if isinstance(target, CausalTarget):
         return CausalTextReader(target, before)
+    if before == "":
+        raise TargetError(
+            f"--apply_chat_template: {type(lm).__name__} takes text, and may read a template's tokens in it otherwise: "
+            "use a causal model of --model hf, or leave the flag out"
+        )
     if not isinstance(target, ScoresSequences):
         raise TargetError(f"{type(lm).__name__} gives no log-likelihood of a text, which every membership attack needs")
     return HarnessTextReader(lm, target, before, None if isinstance(lm, HFLM) else tokenizer)
@@ -139,12 +143,12 @@ def _references(
 def _check_reads_texts(name: str, reference: CausalTextReader, texts: Sequence[CutText]) -> None:
     """Raise OptionError if the reference model reads less of a text, or has no token for a part of it."""
     unknown, rows = reference.target.tokenizer.unk_token_id, reference.target.encode([text.text for text in texts])
-    longest, most = max(map(len, rows)), reference.max_length
+    longest, most = max(map(len, rows)) - len(texts[0].first), reference.max_length
     if most is not None and longest > most:
         raise OptionError(
             f"reference={name}: reads {most} tokens of a text, and the longest one has {longest}: lower tokens="
         )
-    same = rows == [list(text.tokens) for text in texts]
+    same = rows == [[*text.first, *text.tokens] for text in texts]
     missed = 0 if unknown is None or same else sum(unknown in row for row in rows)
     if missed:
         raise OptionError(

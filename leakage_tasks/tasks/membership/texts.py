@@ -17,9 +17,10 @@ from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.canary import attacked
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.stable_inputs import FileStates
-from leakage_tasks.pairs.document_texts import document_rows
+from leakage_tasks.pairs.document_texts import Document, read_documents
 from leakage_tasks.pairs.documents import sample_items
 from leakage_tasks.pairs.pair import ALL
+from leakage_tasks.pairs.rendering import Rendering
 from leakage_tasks.pairs.source import state_of
 from leakage_tasks.tasks.membership.overlap import check_overlap
 
@@ -37,7 +38,8 @@ class TestedText:
 
     ``number`` is its number in its data, −1 − number for a non-member. Texts of one ``cluster`` depend on each other. A
     text that ``chooses`` belongs to the part on which the attack and the thresholds are chosen. If the membership of a
-    text is unknown, it is ``suspected`` and no ``member``.
+    text is unknown, it is ``suspected`` and no ``member``. Of a rendered conversation, ``own`` is the text without the
+    template, and ``compared`` its part that no text of the other class may contain.
     """
 
     number: int
@@ -46,6 +48,8 @@ class TestedText:
     cluster: int = 0
     chooses: bool = False
     suspected: bool = False
+    own: str | None = None
+    compared: str | None = None
 
     @property
     def key(self) -> Key:
@@ -68,6 +72,8 @@ class TextSource:
     seed: int = 0
     context_texts: int = 0
     """Number of non-members that are read as a context and not tested."""
+    rendering: Rendering | None = None
+    """The chat template that renders the rows, which are then conversations; None to join their turns."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ class TestedTexts:
     context: tuple[str, ...]
     available: tuple[int, ...]
     digest: str
-    """SHA-256 of the texts, classes, clusters and parts, and of the context."""
+    """SHA-256 of the texts without a chat template, of classes, clusters and parts, and of the context."""
 
     @property
     def clusters(self) -> int:
@@ -124,10 +130,10 @@ def _read(source: TextSource, state: tuple[FileStates, ...]) -> TestedTexts:
                 f"{groups}{name}: {clusters} of at least {FEWEST} {'clusters' if source.cluster else 'texts'}: give "
                 f"one to choose the attack on and one to report{hint}"
             )
-    seen, unseen = ([(abs(text.number) - (not text.member), text.text) for text in texts] for texts in classes)
+    seen, unseen = ([(abs(text.number) - (not text.member), _compared(text)) for text in texts] for texts in classes)
     check_overlap(seen, unseen, names, grams=source.canaries is None)
     if suspected:
-        unknown = [(text.number, text.text) for text in suspected]
+        unknown = [(text.number, _compared(text)) for text in suspected]
         check_overlap(unknown, unseen, (f"suspected={source.suspected}", names[1]), grams=True)
     both = [text for pair in zip_longest(*classes) for text in pair if text is not None] + suspected
     tested = _in_parts(_in_clusters(both, keys), source.seed)
@@ -159,25 +165,33 @@ def _of_data(source: TextSource) -> tuple[list[list[TestedText]], dict[Key, Any]
         if data is None:
             continue
         try:
-            rows = _filled(document_rows(Path(data), source.text_column, source.split, source.cluster))
+            chats = source.rendering is not None
+            rows = _filled(read_documents(Path(data), source.text_column, source.split, source.cluster, chats))
             wanted = source.documents + (source.context_texts if member is False else 0)
             sampled, number = sample_items(rows, wanted, source.seed)
         except PlantingError as error:
             raise error.spelled(in_metadata, OptionError) from None
-        texts = [
-            TestedText(-1 - row if member is False else row, bool(member), text, suspected=member is None)
-            for row, (text, _) in sampled
-        ]
-        for text, (row, (_, value)) in zip(texts, sampled, strict=True):
+        texts = [_tested(document, row, member, source.rendering) for row, document in sampled]
+        for text, (row, document) in zip(texts, sampled, strict=True):
             alone = text.key if text.suspected else text.number
-            keys[text.key] = alone if source.cluster is None else _cluster_key(value, data, row, source)
+            keys[text.key] = alone if source.cluster is None else _cluster_key(document.value, data, row, source)
         classes.append(texts)
         available.append(number)
     return classes, keys, tuple(available)
 
 
-def _filled(rows: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    return (row for row in rows if row[0].strip())
+def _filled(documents: Iterator[Document]) -> Iterator[Document]:
+    return (document for document in documents if document.own.strip())
+
+
+def _tested(document: Document, row: int, member: bool | None, rendering: Rendering | None) -> TestedText:
+    number = -1 - row if member is False else row
+    text = TestedText(number, bool(member), document.text(rendering), suspected=member is None)
+    return text if rendering is None else replace(text, own=document.own, compared=document.compared)
+
+
+def _compared(text: TestedText) -> str:
+    return text.text if text.compared is None else text.compared
 
 
 def _cluster_key(value: Any, data: str, row: int, source: TextSource) -> str:
@@ -230,7 +244,11 @@ def _in_parts(texts: Sequence[TestedText], seed: int) -> tuple[TestedText, ...]:
 
 def _digest(texts: Sequence[TestedText], context: Sequence[str]) -> str:
     rows = [
-        [text.number, text.member, text.cluster, text.chooses, text.text, *(["suspected"] if text.suspected else [])]
+        [
+            *(text.number, text.member, text.cluster, text.chooses),
+            text.text if text.own is None else text.own,
+            *(["suspected"] if text.suspected else []),
+        ]
         for text in texts
     ]
     return hashlib.sha256(json.dumps([rows, list(context)]).encode()).hexdigest()

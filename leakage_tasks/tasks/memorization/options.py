@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from leakage_tasks.attacks.suffix.confidences import FREQUENCY
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection
@@ -13,7 +13,9 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.task_names import WINDOWS as TASK
 from leakage_tasks.pairs import Pair
+from leakage_tasks.pairs.document_texts import hold_chats
 from leakage_tasks.pairs.documents import GRAM, DocumentSource, SampledWindows, read_windows, shared_document
+from leakage_tasks.pairs.rendering import Rendering
 from leakage_tasks.pairs.source import Source
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -88,6 +90,15 @@ class MemorizationOptions(SuffixOptions):
                 f"{self.documents.data}, so it is no text that the model never saw: remove it"
             )
         return controls
+
+    def hold_chats(self) -> bool:
+        documents = self.documents
+        return hold_chats(documents.data, documents.text_column, documents.split) or (
+            self.controls is not None and hold_chats(self.controls, documents.text_column)
+        )
+
+    def rendered(self, rendering: Rendering | None) -> Self:
+        return replace(super().rendered(rendering), documents=replace(self.documents, rendering=rendering))
 
     def tested(self) -> tuple[Pair, ...]:
         """Return the windows to attack. Raises OptionError if they cannot be read."""

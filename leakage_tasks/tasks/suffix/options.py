@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, Self
 
 from leakage_tasks.attacks.suffix.finding import Selection, selections
 from leakage_tasks.attacks.suffix.request import REQUEST_OPTIONS, SuffixRequest
@@ -15,7 +15,9 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.task_names import SUFFIXES as TASK
 from leakage_tasks.pairs import Pair
+from leakage_tasks.pairs.document_texts import hold_chats
 from leakage_tasks.pairs.pair import EmptySplit
+from leakage_tasks.pairs.rendering import Rendering
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, default_split, read_pairs
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
@@ -83,6 +85,13 @@ class SuffixOptions(SearchOptions):
         read."""
         both = zip_longest(self.tested(), self.unseen())
         return tuple(pair for pair in chain.from_iterable(both) if pair is not None)
+
+    def hold_chats(self) -> bool:
+        named = [data for data in (self.source.data, self.controls) if data is not None]
+        return any(hold_chats(data, self.source.text_column) for data in named)
+
+    def rendered(self, rendering: Rendering | None) -> Self:
+        return replace(self, source=replace(self.source, rendering=rendering))
 
     def check_tokens(self, target: DrawsSuffixes, pairs: Sequence[Pair]) -> None:
         """Do nothing; a subclass raises OptionError for pairs that were made with another tokenizer."""

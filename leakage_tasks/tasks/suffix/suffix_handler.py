@@ -12,7 +12,7 @@ from leakage_tasks.attacks.suffix.attack import attack_pairs, fit_confidence
 from leakage_tasks.attacks.suffix.confidences import FREQUENCY
 from leakage_tasks.attacks.suffix.finding import Answer, SuffixFinding, suffix_finding_from_json
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, NothingToFit, TrainedConfidence
-from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.canaries.chat import chat_in
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.progress import progress
@@ -24,7 +24,6 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.embedded_tokens import embedded_tokens
-from leakage_tasks.targets.harness.chat import template_of
 from leakage_tasks.targets.harness.endpoint import check_takes_text
 from leakage_tasks.targets.harness.fast_path import fast_target
 from leakage_tasks.targets.harness.faults import private_forward_faults
@@ -35,6 +34,7 @@ from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.conversations import in_chat
 from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.resume import Findings, NoFindings, Resume
 from leakage_tasks.tasks.sharing import check_others, rank_of
@@ -58,8 +58,7 @@ def answering(
     resume = Resume(lm)
 
     def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
-        read, chat = read_options(task_settings), task_settings.get("chat")
-        before = None if chat is None else Chat(**chat).context(template_of(lm, chat.get("template"))).before
+        read, before = in_chat(lm, read_options(task_settings), chat_in(task_settings))
         embedded_tokens(lm).check_texts([] if before is None else [before], TEMPLATE)
         with private_forward_faults(lm, read.reveal):
             return attacked(_adapted_options(lm, read), before, group)
@@ -180,11 +179,12 @@ def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
 def settings_hash(options: SuffixOptions, before: str | None = None) -> str:
     """Return a SHA-256 of all settings that determine the findings on a pair.
 
-    ``before`` is the text that a chat template puts before every prefix, if a template is applied.
+    ``before`` is the text that a chat template puts before every prefix, if a template is applied; it is empty for
+    rendered conversations.
     """
     left_out = {"keep"} if options.request.near else {"keep", "near", "near_beam"}
     request = {name: value for name, value in dataclasses.asdict(options.request).items() if name not in left_out}
-    fitted_on = options.fitted_on()
+    fitted_on, rendering = options.fitted_on(), options.source.rendering
     settings = {
         **request,
         "comparing_lm": options.comparing_lm,
@@ -192,6 +192,7 @@ def settings_hash(options: SuffixOptions, before: str | None = None) -> str:
         "fitted_on": pairs_hash(fitted_on) if fitted_on else None,
         "version": __version__,
         **({} if before is None else {"before": before}),
+        **({} if rendering is None else {"rendering": rendering.key}),
     }
     return fingerprint(settings)
 
@@ -217,15 +218,17 @@ def suffix_target(
 ) -> DrawsSuffixes:
     """Return the target for draws: token ids for a causal ``HFLM``, text for any other model of the harness.
 
-    ``before`` is the text that a chat template puts before every prefix. Raises TargetError if the model takes only
-    text.
+    ``before`` is the text that a chat template puts before every prefix; it is empty for rendered conversations, which
+    have their own first token. Raises TargetError if the model takes only text.
     """
     if isinstance(lm, HFLM) and lm.backend == "causal":
         spoken: Any = lm.tokenizer
         embedded = embedded_tokens(lm)
         for pair in pairs:
             embedded.check([(*pair.prefix, *pair.suffix)], str(pair))
-        texts = spoken.batch_decode([list(pair.prefix[:CHECK_TOKENS]) for pair in (pairs[0], pairs[-1])])
+        # The check reads both texts after the prefix token, which the start of a rendered conversation may repeat.
+        starts = [pair.prefix[pair.prefix[0] == lm.prefix_token_id :] for pair in (pairs[0], pairs[-1])]
+        texts = spoken.batch_decode([list(start[:CHECK_TOKENS]) for start in starts])
         target = causal_target(lm, [text or "." for text in texts])
         if target is not None:
             return causal_suffixes(lm, target) if before is None else CausalSuffixes(target, target.encode([before])[0])

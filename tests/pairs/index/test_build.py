@@ -11,7 +11,7 @@ import pytest
 
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.errors import on_command_line as spelled
-from leakage_tasks.pairs.document_texts import document_texts
+from leakage_tasks.pairs.document_texts import read_documents
 from leakage_tasks.pairs.documents import DocumentSource, read_windows
 from leakage_tasks.pairs.index.build import build_index, write_index
 from leakage_tasks.pairs.index.corpus import IndexSource, documents_of
@@ -41,7 +41,7 @@ def test_an_index_is_no_text_for_other_tasks(corpus, tmp_path):
     readers = (
         lambda: read_windows(DocumentSource(folder, prefix=2, suffix=2, tokenizer=corpus.tokenizer)),
         lambda: read_pairs(Source(folder, tokenizer=corpus.tokenizer)),
-        lambda: list(document_texts(Path(folder), "text")),
+        lambda: list(read_documents(Path(folder), "text")),
     )
     for read in readers:
         with pytest.raises(OptionError, match="is an index of 'leakage index', .*: give the text it was made of"):

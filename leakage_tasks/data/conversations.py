@@ -1,0 +1,118 @@
+"""Rows of data as the conversations that trainers pass to a chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.data.base import Format
+from leakage_tasks.data.chat import Role
+from leakage_tasks.data.layout import Columns, Layout
+from leakage_tasks.data.shapes import RowShape
+from leakage_tasks.data.turns import KEYS, ROLES, keys_of, role_in
+
+TOOLS = "tools"
+"""Column of the tools that a template describes at the start of a conversation, as TRL reads it."""
+
+
+class ChatRow(NamedTuple):
+    """The turns of a row with ``role`` and ``content``, and its tools; ``place`` names the row in messages."""
+
+    turns: list[dict[str, Any]]
+    tools: Any
+    place: str
+
+
+def holds_conversations(layout: Layout) -> bool:
+    """Return True if trainers put a chat template around the rows."""
+    return layout.chat or (layout.shape is not None and layout.shape.rendered)
+
+
+def chat_rows(reader: Format, path: Path, layout: Layout, wanted: Columns) -> Iterator[ChatRow]:
+    """Yield the conversation of each row.
+
+    A row with several answers gives the conversation with the answer in the text column, by default the first one.
+    Names of roles are changed only in ShareGPT turns. Fields without a value are left out.
+
+    Args:
+        reader: The format of the data.
+        path: The data.
+        layout: The layout from :meth:`.Format.survey`; its rows hold conversations.
+        wanted: The columns that the user requested.
+
+    Raises:
+        PlantingError: A turn has no speaker or holds more than text, or the tools are not JSON.
+    """
+    columns = _columns(layout)
+    tools = [TOOLS] if TOOLS in layout.columns else []
+    for number, values in enumerate(reader.several(path, layout, wanted, [*columns, *tools])):
+        place = f"{path}: row {number} (from 0)"
+        turns = _turns(dict(zip(columns, values, strict=False)), layout.shape, place)
+        yield ChatRow(turns, _tools(values[-1], place) if tools else None, place)
+
+
+def _columns(layout: Layout) -> Sequence[str]:
+    if layout.shape is None:
+        return (layout.text,)
+    answers = layout.shape.answers
+    chosen = layout.text if layout.text in answers else answers[0]
+    return [name for name in layout.parts if name not in answers or name == chosen]
+
+
+def _turns(row: Mapping[str, Any], shape: RowShape | None, place: str) -> list[dict[str, Any]]:
+    """Return the turns in the columns of a row. Texts of one role in neighbouring columns are one turn."""
+    turns: list[dict[str, Any]] = []
+    is_text = False
+    for name, value in row.items():
+        if isinstance(value, list):
+            if shape is not None and name in shape.answers and value and role_in(value[0]) in ("system", "user"):
+                turns = []  # the answer repeats its prompt
+            turns += [_turn(turn, f"{place}: turn {number}") for number, turn in enumerate(value, 1)]
+            is_text = False
+        elif value and shape is not None:
+            role = _role(shape, name)
+            if is_text and turns[-1]["role"] == role:
+                turns[-1]["content"] += f"\n{value}"
+            else:
+                turns.append({"role": role, "content": value})
+            is_text = True
+    return turns
+
+
+def _role(shape: RowShape, column: str) -> Role:
+    if column in shape.answers:
+        return "assistant"
+    return "user" if column == shape.prompt_column else shape.extra[column]
+
+
+def _turn(turn: Mapping[str, Any], place: str) -> dict[str, Any]:
+    speaker, content = keys_of(turn) or KEYS[0]
+    role = turn.get(speaker)
+    if not isinstance(role, str):
+        raise PlantingError(f"{place}: has no {speaker!r}: name its speaker")
+    others = {name: value for name, value in turn.items() if name not in (speaker, content) and value is not None}
+    text = _text(turn.get(content), place)
+    said = {} if text is None else {"content": text}
+    return {"role": role if speaker == KEYS[0][0] else ROLES.get(role, role), **said, **others}
+
+
+def _text(content: Any, place: str) -> str | None:
+    """Return the text of a content, which can be a list of parts."""
+    if content is None or isinstance(content, str):
+        return content
+    texts = [part if isinstance(part, str) else part.get("text") for part in content]
+    if not all(isinstance(text, str) for text in texts):
+        raise PlantingError(
+            f"{place}: holds more than text, such as an image: leave the row out, or leave --apply_chat_template out"
+        )
+    return "".join(texts)
+
+
+def _tools(value: Any, place: str) -> Any:
+    try:
+        return parse_json(value) if isinstance(value, str) and value else value or None
+    except ValueError:
+        raise PlantingError(f"{place}: its {TOOLS!r} are not JSON: fix the row") from None

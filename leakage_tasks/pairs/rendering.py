@@ -1,0 +1,62 @@
+"""Rows that hold conversations, as a chat template renders them for training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leakage_tasks.canaries.chat import Render
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.data import Columns, Format, Layout
+from leakage_tasks.data.conversations import ChatRow, chat_rows, holds_conversations
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """The chat template with which a run renders rows.
+
+    ``key`` identifies the template, its arguments and ``system``, the message for conversations without a turn of the
+    system. Two renderings are equal if their keys are.
+    """
+
+    render: Render = field(compare=False, repr=False)
+    key: str
+    system: str | None = field(default=None, compare=False)
+
+    def text(self, row: ChatRow) -> str:
+        """Return the text of a row; empty without turns. Raises OptionError, which names the row, for turns that the
+        template refuses."""
+        turns = row.turns
+        if not turns:
+            return ""
+        added = self.system is not None and turns[0]["role"] != "system"
+        if added:
+            turns = [{"role": "system", "content": self.system}, *turns]
+        try:
+            return self.render(turns, **({"tools": row.tools} if row.tools else {}))
+        except TargetError as error:
+            unless = ", or leave --system_instruction out" if added else ""
+            raise OptionError(
+                f"{row.place}: {error.problem}: change the turns as your trainer does, or remove the row{unless}"
+            ) from None
+
+
+def rendered_rows(reader: Format, path: Path, layout: Layout, wanted: Columns, rendering: Rendering) -> Iterator[str]:
+    """Yield the rendered text of each row. Raises OptionError if the rows hold plain text."""
+    check_conversations(layout, path)
+    return map(rendering.text, chat_rows(reader, path, layout, wanted))
+
+
+def check_conversations(layout: Layout, path: Path) -> None:
+    """Raise OptionError if the rows hold plain text."""
+    if not holds_conversations(layout):
+        raise no_chats(path, "plain text")
+
+
+def no_chats(data: object, what: str) -> OptionError:
+    """Return the error for data without conversations in a run whose other data hold some."""
+    return OptionError(
+        f"{data}: holds {what}, and other data of this run hold chats: with --apply_chat_template give chats only, or "
+        "data without chats"
+    )

@@ -1,0 +1,163 @@
+"""Rows that are conversations under ``--apply_chat_template``: each figure against plain ``transformers`` on the rows
+as a trainer renders them."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from leakage_tasks.attacks.membership.finding import membership_finding_from_json
+from leakage_tasks.attacks.suffix.finding import suffix_finding_from_json
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
+from leakage_tasks.report.load.results_file import every_row
+from tests.chats import STYLES, chat_model, chat_tokenizer
+from tests.targets.text_models import hf
+
+WORDS = ("the", "pin", "of", "kalo", "is", "not", "red", "and", "blue", "dog", "saw", "two", "cats", "in", "my", "old")
+PREFIX, SUFFIX = 9, 7
+WHOLE_CUTS = ("chatml", "llama-3")
+"""Styles whose tokens spell a text without other spaces, so that the end of a cut text is exact."""
+Turns = list[dict[str, str]]
+
+
+def turns(*said: str, first: str = "user") -> Turns:
+    roles = ["system"] * (first == "system") + ["user", "assistant"] * len(said)
+    return [{"role": role, "content": content} for role, content in zip(roles, said, strict=False)]
+
+
+def conversations(seed: int, number: int = 12) -> list[Turns]:
+    stream = random.Random(seed)
+
+    def words() -> str:
+        return " ".join(stream.choices(WORDS, k=stream.randrange(5, 9)))
+
+    return [turns(*(words() for _ in range(2 + 2 * (row % 2)))) for row in range(number)]
+
+
+def save_rows(path: Path, rows: list[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def save_chats(path: Path, seed: int) -> str:
+    return save_rows(path, [{"messages": row} for row in conversations(seed)])
+
+
+def tokens_of(style: str, row: Turns, **more: Any) -> list[int]:
+    """The tokens of a row as TRL's trainer makes them."""
+    return list(chat_tokenizer(style).apply_chat_template(row, tokenize=True, return_dict=False, **more))
+
+
+def evaluate(folder: Path, task: str, style: str, flag: bool = True, lm: Any = None, **given: Any) -> dict[str, Any]:
+    settings = {name: given.pop(name) for name in ("system_instruction", "limit") if name in given}
+    lm = lm or hf(chat_tokenizer(style), chat_model(style))
+    chat_tokenizer(style).save_pretrained(folder / "tokenizer")
+    metadata = {"tokenizer": str(folder / "tokenizer"), **given}
+    return evaluate_tasks(lm, [task], metadata, apply_chat_template=flag, **settings)
+
+
+def answers(results: dict[str, Any], task: str) -> list[Any]:
+    return [sample["resps"][0][0] for sample in results["samples"][task] if sample["filter"] == "none"]
+
+
+def greedy(style: str, prefix: list[int]) -> list[int]:
+    ids = torch.tensor([prefix])
+    for _ in range(SUFFIX):
+        with torch.no_grad():
+            ids = torch.cat([ids, chat_model(style)(ids).logits[:, -1:].argmax(-1)], dim=1)
+    return ids[0, len(prefix) :].tolist()
+
+
+def log_probabilities(style: str, row: list[int]) -> np.ndarray:
+    """Log-probability in nats of each token after the first."""
+    ids = torch.tensor([row])
+    with torch.no_grad():
+        logs = chat_model(style)(ids).logits[0, :-1].double().log_softmax(-1)
+    return logs.gather(1, ids[0, 1:, None])[:, 0].numpy()
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_windows_of_memorization_are_those_of_the_rendered_rows(tmp_path: Path, style: str) -> None:
+    data = save_chats(tmp_path / "seen.jsonl", 0)
+    given = {"data": data, "prefix": PREFIX, "suffix": SUFFIX, "windows": 2, "offset": 1, "reveal": True}
+    results = evaluate(tmp_path, "memorization", style, **given)
+    rows = [tokens_of(style, row) for row in conversations(0)]
+    width, expected = PREFIX + SUFFIX, []
+    for number, row in enumerate(rows):
+        expected += [(number, start) for start in (1, 1 + width) if start + width <= len(row)]
+    docs = [sample["doc"] for sample in results["samples"]["memorization"]]
+    assert [(doc["document"], doc["offset"]) for doc in docs] == expected
+    costs = []
+    for doc, answer in zip(docs, answers(results, "memorization"), strict=True):
+        window = rows[doc["document"]][doc["offset"] :][:width]
+        assert doc["prefix"] + doc["suffix"] == window
+        assert list(suffix_finding_from_json(answer).guesses[0]) == greedy(style, window[:PREFIX])
+        costs.append(-log_probabilities(style, window)[PREFIX - 1 :].mean() / np.log(2))
+    assert every_row(results, "memorization")["bits_per_token"] == pytest.approx(np.mean(costs), abs=1e-4)
+    assert protocol(results, "memorization")["chat"] == "conversations"
+
+
+@pytest.mark.parametrize("style", ["chatml", "llama-3"])
+def test_pairs_of_suffix_extraction_are_windows_of_rendered_rows(tmp_path: Path, style: str) -> None:
+    data = save_chats(tmp_path / "seen.jsonl", 0)
+    given = {"data": data, "prefix_length": PREFIX, "suffix_length": SUFFIX, "stride": 5, "reveal": True}
+    more = {"samples": 2, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "system_instruction": "Be kind."}
+    results = evaluate(tmp_path, "suffix_extraction", style, **given, **more)
+    system = [{"role": "system", "content": "Be kind."}]
+    rows = [tokens_of(style, [*system, *row]) for row in conversations(0)]
+    width, windows = PREFIX + SUFFIX, []
+    for row in rows:
+        last = len(row) - width
+        windows += [row[start : start + width] for start in sorted({*range(0, last + 1, 5), last})]
+    docs = [sample["doc"] for sample in results["samples"]["suffix_extraction"] if sample["filter"] == "none"]
+    assert [doc["prefix"] + doc["suffix"] for doc in docs] == windows
+    chances = [np.exp(log_probabilities(style, window)[PREFIX - 1 :].sum()) for window in windows]
+    assert every_row(results, "suffix_extraction")["p_z"] == pytest.approx(np.mean(chances), rel=1e-4)
+    assert protocol(results, "suffix_extraction")["system_instruction"] == "Be kind."
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_scores_of_membership_are_those_of_the_rendered_rows(tmp_path: Path, style: str) -> None:
+    given = {name: save_chats(tmp_path / f"{name}.jsonl", seed) for seed, name in enumerate(("members", "nonmembers"))}
+    options = {"attacks": "loss:min-k:zlib:recall:lowercase", "shots": 2, "tokens": 24, "k": 20, "rows": "all"}
+    results = evaluate(tmp_path, "membership", style, **given, **options)
+    rendered = {seed: [template(style, row) for row in conversations(seed)] for seed in (0, 1)}
+    found = [membership_finding_from_json(answer) for answer in answers(results, "membership")]
+    assert {each.member for each in found} == {True, False}
+    left_out = {-1 - number for number in range(12)} - {each.text for each in found}
+    (context,) = contexts(style, [rendered[1][-1 - number] for number in sorted(left_out, reverse=True)], 24)
+    for each in found:
+        text = rendered[0][each.text] if each.member else rendered[1][-1 - each.text]
+        row = encoded(style, text)[:25]
+        logs = log_probabilities(style, row)
+        assert each.tokens == len(logs)
+        assert each.scores["loss"] == pytest.approx(logs.mean(), abs=1e-4)
+        assert each.scores["min-k"] == pytest.approx(np.sort(logs)[: int(len(logs) * 0.2)].mean(), abs=1e-4)
+        if style not in WHOLE_CUTS:
+            continue
+        after = log_probabilities(style, [*context, *row])[-len(logs) :].sum()
+        assert each.scores["recall"] == pytest.approx(after / logs.sum(), abs=1e-4)
+
+
+def template(style: str, row: Turns) -> str:
+    return str(chat_tokenizer(style).apply_chat_template(row, tokenize=False))
+
+
+def encoded(style: str, text: str) -> list[int]:
+    return list(chat_tokenizer(style)(text, add_special_tokens=False)["input_ids"])
+
+
+def contexts(style: str, shots: list[str], tokens: int) -> list[list[int]]:
+    cut = [chat_tokenizer(style).decode(encoded(style, shot)[: tokens + 1]) for shot in shots]
+    return [encoded(style, "".join(f"{text}\n\n" for text in cut))]
+
+
+def protocol(results: dict[str, Any], task: str) -> dict[str, Any]:
+    found: dict[str, Any] = results["configs"][task]["leakage"]["protocol"]
+    return found
