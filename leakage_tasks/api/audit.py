@@ -153,7 +153,8 @@ def audit(
         device: Device for a model that is loaded by name; a model in memory stays on its device.
         name: Name of the model in reports; by default its own name or path.
         output: Folder for results and samples; by default a temporary folder.
-        apply_chat_template: Present canaries as turns of a chat; a string selects one of several templates.
+        apply_chat_template: Present canaries as turns of a chat, and render rows that are chats; a string selects one
+            of several templates.
         system_instruction: System message before these turns.
         metadata: Other options of tasks and attacks, as ``--metadata`` takes them.
 

@@ -19,11 +19,11 @@ TOOLS = "tools"
 
 
 class ChatRow(NamedTuple):
-    """The turns of a row with ``role`` and ``content``, and its tools; ``place`` names the row in messages."""
+    """The turns of a row with ``role`` and ``content``, and its tools; ``origin`` names the row in messages."""
 
     turns: list[dict[str, Any]]
     tools: Any
-    place: str
+    origin: str
 
 
 def holds_conversations(layout: Layout) -> bool:
@@ -49,9 +49,9 @@ def chat_rows(reader: Format, path: Path, layout: Layout, wanted: Columns) -> It
     columns = _columns(layout)
     tools = [TOOLS] if TOOLS in layout.columns else []
     for number, values in enumerate(reader.several(path, layout, wanted, [*columns, *tools])):
-        place = f"{path}: row {number} (from 0)"
-        turns = _turns(dict(zip(columns, values, strict=False)), layout.shape, place)
-        yield ChatRow(turns, _tools(values[-1], place) if tools else None, place)
+        origin = f"{path}: row {number} (from 0)"
+        turns = _turns(dict(zip(columns, values, strict=False)), layout.shape, origin)
+        yield ChatRow(turns, _tools(values[-1], origin) if tools else None, origin)
 
 
 def _columns(layout: Layout) -> Sequence[str]:
@@ -62,7 +62,7 @@ def _columns(layout: Layout) -> Sequence[str]:
     return [name for name in layout.parts if name not in answers or name == chosen]
 
 
-def _turns(row: Mapping[str, Any], shape: RowShape | None, place: str) -> list[dict[str, Any]]:
+def _turns(row: Mapping[str, Any], shape: RowShape | None, origin: str) -> list[dict[str, Any]]:
     """Return the turns in the columns of a row. Texts of one role in neighbouring columns are one turn."""
     turns: list[dict[str, Any]] = []
     is_text = False
@@ -70,7 +70,7 @@ def _turns(row: Mapping[str, Any], shape: RowShape | None, place: str) -> list[d
         if isinstance(value, list):
             if shape is not None and name in shape.answers and value and role_in(value[0]) in ("system", "user"):
                 turns = []  # the answer repeats its prompt
-            turns += [_turn(turn, f"{place}: turn {number}") for number, turn in enumerate(value, 1)]
+            turns += [_turn(turn, f"{origin}: turn {number}") for number, turn in enumerate(value, 1)]
             is_text = False
         elif value and shape is not None:
             role = _role(shape, name)
@@ -88,31 +88,31 @@ def _role(shape: RowShape, column: str) -> Role:
     return "user" if column == shape.prompt_column else shape.extra[column]
 
 
-def _turn(turn: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _turn(turn: Mapping[str, Any], origin: str) -> dict[str, Any]:
     speaker, content = keys_of(turn) or KEYS[0]
     role = turn.get(speaker)
     if not isinstance(role, str):
-        raise PlantingError(f"{place}: has no {speaker!r}: name its speaker")
+        raise PlantingError(f"{origin}: has no {speaker!r}: name its speaker")
     others = {name: value for name, value in turn.items() if name not in (speaker, content) and value is not None}
-    text = _text(turn.get(content), place)
+    text = _text(turn.get(content), origin)
     said = {} if text is None else {"content": text}
     return {"role": role if speaker == KEYS[0][0] else ROLES.get(role, role), **said, **others}
 
 
-def _text(content: Any, place: str) -> str | None:
+def _text(content: Any, origin: str) -> str | None:
     """Return the text of a content, which can be a list of parts."""
     if content is None or isinstance(content, str):
         return content
     texts = [part if isinstance(part, str) else part.get("text") for part in content]
     if not all(isinstance(text, str) for text in texts):
         raise PlantingError(
-            f"{place}: holds more than text, such as an image: leave the row out, or leave --apply_chat_template out"
+            f"{origin}: holds more than text, such as an image: leave the row out, or leave --apply_chat_template out"
         )
     return "".join(texts)
 
 
-def _tools(value: Any, place: str) -> Any:
+def _tools(value: Any, origin: str) -> Any:
     try:
         return parse_json(value) if isinstance(value, str) and value else value or None
     except ValueError:
-        raise PlantingError(f"{place}: its {TOOLS!r} are not JSON: fix the row") from None
+        raise PlantingError(f"{origin}: its {TOOLS!r} are not JSON: fix the row") from None

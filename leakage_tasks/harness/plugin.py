@@ -26,7 +26,7 @@ from leakage_tasks.core.registry import package_of
 from leakage_tasks.harness import groups
 from leakage_tasks.harness.benchmark import loading
 from leakage_tasks.harness.benchmark_corpus import warn_of_benchmark_corpora
-from leakage_tasks.harness.chat_templates import keep_template_names
+from leakage_tasks.harness.chat_templates import keep_run_arguments
 from leakage_tasks.harness.default_metadata import read_words
 from leakage_tasks.harness.given import forgotten_after, note, note_typed, noted
 from leakage_tasks.harness.groups import harness_reads
@@ -239,7 +239,7 @@ class HarnessHooks:
                 return original(*args, **kwargs)
 
         vars(module)["simple_evaluate"] = simple_evaluate
-        keep_template_names(module)
+        keep_run_arguments(module)
 
     def add_architectures(self, module: ModuleType) -> None:
         """Register this package's architectures with transformers' Auto classes before the harness builds a model."""

@@ -30,25 +30,25 @@ HUB_SPLIT = "train"
 
 @dataclass(frozen=True)
 class Document:
-    """A document: its own text, the value of its ``field``, and its conversation if it is to be rendered.
+    """A document: its text, the value of its ``field``, and its conversation if it is to be rendered.
 
-    Turns of a chat are joined by line breaks in ``own``.
+    Turns of a chat are joined by line breaks in ``plain``.
     """
 
-    own: str
+    plain: str
     value: Any = None
     row: ChatRow | None = None
 
     def text(self, rendering: Rendering | None) -> str:
         """Return the text that a model reads. Raises OptionError for turns that the chat template refuses."""
-        return self.own if rendering is None or self.row is None else rendering.text(self.row)
+        return self.plain if rendering is None or self.row is None else rendering.text(self.row)
 
     @property
     def compared(self) -> str:
         """The text that no document of the controls may contain: without turns of the system, which may be equal in all
         conversations."""
         if self.row is None:
-            return self.own
+            return self.plain
         return "\n".join(turn.get("content", "") for turn in self.row.turns if turn["role"] != "system")
 
 

@@ -38,7 +38,7 @@ class Rendering:
         except TargetError as error:
             unless = ", or leave --system_instruction out" if added else ""
             raise OptionError(
-                f"{row.place}: {error.problem}: change the turns as your trainer does, or remove the row{unless}"
+                f"{row.origin}: {error.problem}: change the turns as your trainer does, or remove the row{unless}"
             ) from None
 
 

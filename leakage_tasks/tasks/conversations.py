@@ -7,7 +7,7 @@ from typing import TypeVar
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.harness.api import LM
-from leakage_tasks.harness.chat_templates import running_model
+from leakage_tasks.harness.chat_templates import run_arguments
 from leakage_tasks.targets.harness.chat import has_template, rendering_of, template_of
 from leakage_tasks.tasks.options import SearchOptions
 
@@ -20,13 +20,13 @@ def for_run(options: AnyOptions, chat: Chat | None) -> AnyOptions:
     Joined turns cause a warning if the model has a chat template. Raises TargetError for a model without one that needs
     it.
     """
-    lm = running_model()
+    lm = run_arguments().get("lm")
     if chat is not None:
         return options.rendered(rendering_of(lm, chat))
     if lm is not None and has_template(lm):
         warn_once(
-            "leakage: the data hold chats, and this run joins their turns by line breaks, a text that a model trained "
-            "on rendered chats never read: pass --apply_chat_template"
+            "leakage: the data hold chats, and this run joins their turns by line breaks: if the model was trained on "
+            "them in its chat template, it never read this text, so pass --apply_chat_template"
         )
     return options.rendered(None)
 

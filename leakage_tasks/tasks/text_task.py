@@ -12,6 +12,7 @@ from leakage_tasks.canaries.chat import protocol_of
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.null_results import FIELD
 from leakage_tasks.core.option import Options
+from leakage_tasks.harness.chat_templates import run_arguments
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.tasks.base_task import Document, LocalTask
@@ -53,9 +54,9 @@ class TextTask(LocalTask):
             self.METRICS = self.metrics_for(self.options.given)
 
     def test_docs(self) -> list[Document]:
-        """Return the documents. The turns of conversations are joined until the run's chat is known."""
+        """Return the documents; before the requests are built, read conversations as the run's options request."""
         if not hasattr(self, "_docs"):
-            self._docs = self.read_documents()
+            self.take_chat(run_arguments())
         return super().test_docs()
 
     def take_chat(self, given: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ import numpy as np
 import pytest
 import torch
 
+from leakage_tasks import audit
 from leakage_tasks.attacks.membership.finding import membership_finding_from_json
 from leakage_tasks.attacks.suffix.finding import suffix_finding_from_json
+from leakage_tasks.core import log as notices
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.report.load.results_file import every_row
 from tests.chats import STYLES, chat_model, chat_tokenizer
-from tests.targets.text_models import hf
+from tests.targets.text_models import TextOnly, hf
 
 WORDS = ("the", "pin", "of", "kalo", "is", "not", "red", "and", "blue", "dog", "saw", "two", "cats", "in", "my", "old")
 PREFIX, SUFFIX = 9, 7
@@ -74,11 +78,11 @@ def greedy(style: str, prefix: list[int]) -> list[int]:
     return ids[0, len(prefix) :].tolist()
 
 
-def log_probabilities(style: str, row: list[int]) -> np.ndarray:
+def log_probabilities(style: str, row: list[int], seed: int = 0) -> np.ndarray:
     """Log-probability in nats of each token after the first."""
     ids = torch.tensor([row])
     with torch.no_grad():
-        logs = chat_model(style)(ids).logits[0, :-1].double().log_softmax(-1)
+        logs = chat_model(style, seed)(ids).logits[0, :-1].double().log_softmax(-1)
     return logs.gather(1, ids[0, 1:, None])[:, 0].numpy()
 
 
@@ -161,3 +165,158 @@ def contexts(style: str, shots: list[str], tokens: int) -> list[list[int]]:
 def protocol(results: dict[str, Any], task: str) -> dict[str, Any]:
     found: dict[str, Any] = results["configs"][task]["leakage"]["protocol"]
     return found
+
+
+def test_the_windows_of_a_reference_and_its_ratio_are_of_the_rendered_rows(tmp_path: Path) -> None:
+    given = {name: save_chats(tmp_path / f"{name}.jsonl", seed) for seed, name in enumerate(("members", "nonmembers"))}
+    chat_model("chatml", 1).save_pretrained(tmp_path / "base")
+    chat_tokenizer("chatml").save_pretrained(tmp_path / "base")
+    results = evaluate(
+        tmp_path, "membership", "chatml", **given, attacks="ratio:zlib", tokens=254, reference=str(tmp_path / "base")
+    )
+    for answer in answers(results, "membership"):
+        each = membership_finding_from_json(answer)
+        turns_of_row = conversations(0)[each.text] if each.member else conversations(1)[-1 - each.text]
+        row = tokens_of("chatml", turns_of_row)
+        tuned, base = log_probabilities("chatml", row), log_probabilities("chatml", row, seed=1)
+        assert each.scores["ratio"] == pytest.approx((tuned.sum() - base.sum()) / len(tuned), abs=1e-4)
+        size = len(zlib.compress(template("chatml", turns_of_row).encode()))
+        assert each.scores["zlib"] == pytest.approx(tuned.mean() / size, abs=1e-6)
+
+
+TASKS = ("memorization", "suffix_extraction", "membership")
+
+
+def given_for(task: str, folder: Path, rows: list[Turns], controls: list[Turns] | None = None) -> dict[str, Any]:
+    """Options of a task on rows, with small windows."""
+    seen = save_rows(folder / "seen.jsonl", [{"messages": row} for row in rows])
+    unseen = save_rows(folder / "unseen.jsonl", [{"messages": row} for row in controls or conversations(1)])
+    if task == "membership":
+        return {"members": seen, "nonmembers": unseen, "attacks": "loss:zlib"}
+    if task == "memorization":
+        return {"data": seen, "controls": unseen, "prefix": PREFIX, "suffix": SUFFIX, "windows": 2}
+    lengths = {"prefix_length": PREFIX, "suffix_length": SUFFIX}
+    return {"data": seen, "controls": unseen, "split": "all", "samples": 2, **lengths}
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("style", "rows", "settings", "message"),
+    [
+        (
+            "gemma",
+            [turns("Be kind.", "a b c", "d e f", first="system")],
+            {},
+            r"seen.jsonl: row 12 \(from 0\): the model's chat template refuses turns of system, user, assistant "
+            r"\(System role not supported\): change the turns as your trainer does, or remove the row$",
+        ),
+        ("gemma", [], {"system_instruction": "Be kind."}, "remove the row, or leave --system_instruction out$"),
+        (
+            "mistral",
+            [[{"role": "tool", "content": "a b c"}]],
+            {},
+            r"row 12 \(from 0\): the model's chat template refuses turns of tool",
+        ),
+    ],
+)
+def test_turns_that_the_template_refuses_are_one_line(
+    tmp_path: Path, task: str, style: str, rows: list[Turns], settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        evaluate(tmp_path, task, style, **given_for(task, tmp_path, [*conversations(0), *rows]), **settings)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_chats_and_plain_text_in_one_run_are_one_line(tmp_path: Path, task: str) -> None:
+    given = given_for(task, tmp_path, conversations(0))
+    save_rows(tmp_path / "unseen.jsonl", [{"text": row[0]["content"] * 4} for row in conversations(1)])
+    with pytest.raises(OptionError, match=r"unseen.jsonl: holds plain text, and other data of this run hold chats"):
+        evaluate(tmp_path, task, "chatml", **given)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_model_of_text_alone_is_one_line(tmp_path: Path, task: str) -> None:
+    served = type("Served", (TextOnly,), {"tokenizer_name": "chatml"})
+    lm = served(hf(chat_tokenizer("chatml"), chat_model("chatml")))
+    with pytest.raises(TargetError, match="apply_chat_template: Served .*--model hf, or leave the flag out"):
+        evaluate(tmp_path, task, "chatml", lm=lm, **given_for(task, tmp_path, conversations(0)))
+
+
+def test_a_message_of_the_system_in_all_rows_is_no_shared_text(tmp_path: Path) -> None:
+    system = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
+    rows, controls = ([[{"role": "system", "content": system}, *row] for row in conversations(seed)] for seed in (0, 1))
+    for task in ("memorization", "membership"):
+        given = given_for(task, tmp_path, rows, controls)
+        given |= {"offset": 80} if task == "memorization" else {}
+        assert evaluate(tmp_path, task, "chatml", **given)["results"][task]
+        with pytest.raises(OptionError, match=r"unseen.jsonl: (text|document) 0 \(from 0\) shares 25"):
+            evaluate(tmp_path, task, "chatml", flag=False, **given)
+    long = [turns(" ".join(WORDS * 3), "again")]
+    for task in ("memorization", "membership"):
+        given = given_for(task, tmp_path, [*rows, *long], [*controls, *([*long[0], row] for row in long[0])])
+        with pytest.raises(OptionError, match=r"(text|document) \d+ \(from 0\) (shares 25|equals)"):
+            evaluate(tmp_path, task, "chatml", **given)
+
+
+def test_joined_turns_cause_one_warning_and_have_the_figures_of_their_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    notices.warn_once.cache_clear()
+    for task in TASKS:
+        given = given_for(task, tmp_path, conversations(0))
+        chats = evaluate(tmp_path, task, "chatml", flag=False, **given)
+        for name, seed in (("seen", 0), ("unseen", 1)):
+            rows = [{"text": "\n".join(turn["content"] for turn in row)} for row in conversations(seed)]
+            save_rows(tmp_path / f"{name}.jsonl", rows)
+        plain = evaluate(tmp_path, task, "chatml", flag=False, **given)
+        assert every_row(chats, task) == every_row(plain, task)
+        assert protocol(chats, task) == protocol(plain, task)
+    warnings = [record.message for record in caplog.records if "joins their turns" in record.message]
+    assert len(warnings) == 1
+    assert warnings[0].endswith("pass --apply_chat_template")
+
+
+def test_documents_that_are_long_enough_only_when_rendered_are_read(tmp_path: Path) -> None:
+    given = {"data": save_chats(tmp_path / "seen.jsonl", 0), "prefix": 30, "suffix": 20, "documents": 12}
+    lengths = [len(tokens_of("chatml", row)) for row in conversations(0)]
+    results = evaluate(tmp_path, "memorization", "chatml", **given)
+    assert results["results"]["memorization"]["n,none"] == sum(length >= 50 for length in lengths) > 2
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_findings_are_kept_for_an_equal_rendering_only(
+    tmp_path: Path, task: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    given = {**given_for(task, tmp_path, conversations(0)), "resume": str(tmp_path / "kept")}
+
+    def kept(**settings: Any) -> int:
+        caplog.clear()
+        evaluate(tmp_path, task, "chatml", **given, **settings)
+        (line,) = (record.message for record in caplog.records if "are already in" in record.message)
+        return int(line.split(" of ")[0].split()[-1])
+
+    lm = hf(chat_tokenizer("chatml"), chat_model("chatml"))
+    lm.chat_template_args = {"day": "Monday"}
+    assert (kept(), kept(system_instruction="Be kind."), kept(flag=False)) == (0, 0, 0)
+    assert kept() > 0
+    assert kept(lm=lm) == 0
+    assert kept(lm=lm) > 0
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_audit_from_python_renders_rows_too(tmp_path: Path, task: str) -> None:
+    given = {"tokenizer": str(tmp_path / "tokenizer"), **given_for(task, tmp_path, conversations(0))}
+    by_command = evaluate(tmp_path, task, "chatml", **given)
+    model, tokenizer = chat_model("chatml"), chat_tokenizer("chatml")
+    result = audit(model, tokenizer, tasks=[task], apply_chat_template=True, **{task: given})
+    assert protocol(result.results, task) == protocol(by_command, task)
+    assert protocol(result.results, task)["chat"] == "conversations"
+    assert every_row(result.results, task) == every_row(by_command, task)
+
+
+def test_a_share_of_the_documents_is_a_share_of_the_rendered_ones(tmp_path: Path) -> None:
+    given = {"data": save_chats(tmp_path / "seen.jsonl", 0), "prefix": 30, "suffix": 20, "documents": 12}
+    long = sum(len(tokens_of("chatml", row)) >= 50 for row in conversations(0))
+    results = evaluate(tmp_path, "memorization", "chatml", limit=0.5, **given)
+    assert len(results["samples"]["memorization"]) == -(-long // 2)

@@ -38,8 +38,8 @@ class TestedText:
 
     ``number`` is its number in its data, −1 − number for a non-member. Texts of one ``cluster`` depend on each other. A
     text that ``chooses`` belongs to the part on which the attack and the thresholds are chosen. If the membership of a
-    text is unknown, it is ``suspected`` and no ``member``. Of a rendered conversation, ``own`` is the text without the
-    template, and ``compared`` its part that no text of the other class may contain.
+    text is unknown, it is ``suspected`` and no ``member``. Of a rendered conversation, ``plain`` is the text without
+    the template, and ``compared`` its part that no text of the other class may contain.
     """
 
     number: int
@@ -48,7 +48,7 @@ class TestedText:
     cluster: int = 0
     chooses: bool = False
     suspected: bool = False
-    own: str | None = None
+    plain: str | None = None
     compared: str | None = None
 
     @property
@@ -181,13 +181,13 @@ def _of_data(source: TextSource) -> tuple[list[list[TestedText]], dict[Key, Any]
 
 
 def _filled(documents: Iterator[Document]) -> Iterator[Document]:
-    return (document for document in documents if document.own.strip())
+    return (document for document in documents if document.plain.strip())
 
 
 def _tested(document: Document, row: int, member: bool | None, rendering: Rendering | None) -> TestedText:
     number = -1 - row if member is False else row
     text = TestedText(number, bool(member), document.text(rendering), suspected=member is None)
-    return text if rendering is None else replace(text, own=document.own, compared=document.compared)
+    return text if rendering is None else replace(text, plain=document.plain, compared=document.compared)
 
 
 def _compared(text: TestedText) -> str:
@@ -246,7 +246,7 @@ def _digest(texts: Sequence[TestedText], context: Sequence[str]) -> str:
     rows = [
         [
             *(text.number, text.member, text.cluster, text.chooses),
-            text.text if text.own is None else text.own,
+            text.text if text.plain is None else text.plain,
             *(["suspected"] if text.suspected else []),
         ]
         for text in texts
