@@ -9,9 +9,9 @@ from leakage_tasks.core.log import warn_once
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import run_arguments
 from leakage_tasks.targets.harness.chat import has_template, rendering_of, template_of
-from leakage_tasks.tasks.options import SearchOptions
+from leakage_tasks.tasks.options import RunOptions
 
-AnyOptions = TypeVar("AnyOptions", bound=SearchOptions)
+AnyOptions = TypeVar("AnyOptions", bound=RunOptions)
 
 
 def for_run(options: AnyOptions, chat: Chat | None) -> AnyOptions:

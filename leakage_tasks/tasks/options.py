@@ -54,6 +54,14 @@ class RunOptions:
         affects_results=False,
     )
 
+    def hold_chats(self) -> bool:
+        """Return True if rows of the data are conversations, which trainers render with a chat template."""
+        return False
+
+    def rendered(self, rendering: Rendering | None) -> Self:
+        """Return the options with a rendering of the data's conversations; None joins their turns."""
+        return self
+
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(RunOptions):
@@ -66,14 +74,6 @@ class SearchOptions(RunOptions):
         affects_results=False,
         type=object,
     )
-
-    def hold_chats(self) -> bool:
-        """Return True if rows of the data are conversations, which trainers render with a chat template."""
-        return False
-
-    def rendered(self, rendering: Rendering | None) -> Self:
-        """Return the options with a rendering of the data's conversations; None joins their turns."""
-        return self
 
 
 @dataclass(frozen=True)
