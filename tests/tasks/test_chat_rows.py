@@ -22,6 +22,7 @@ from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.report.load.results_file import every_row
 from tests.chats import STYLES, chat_model, chat_tokenizer
 from tests.targets.text_models import TextOnly, hf
+from tests.test_group import evaluate as evaluate_group
 
 WORDS = ("the", "pin", "of", "kalo", "is", "not", "red", "and", "blue", "dog", "saw", "two", "cats", "in", "my", "old")
 PREFIX, SUFFIX = 9, 7
@@ -320,3 +321,28 @@ def test_a_share_of_the_documents_is_a_share_of_the_rendered_ones(tmp_path: Path
     long = sum(len(tokens_of("chatml", row)) >= 50 for row in conversations(0))
     results = evaluate(tmp_path, "memorization", "chatml", limit=0.5, **given)
     assert len(results["samples"]["memorization"]) == -(-long // 2)
+
+
+@pytest.mark.parametrize(
+    ("has_tokenizer", "reason"),
+    [(True, "or leave the flag out"), (False, "the tokenizer of this Served has no chat template")],
+)
+def test_an_optional_task_whose_model_cannot_serve_chats_is_null(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, has_tokenizer: bool, reason: str
+) -> None:
+    members = "".join(f"  - {{task: {task}, optional: true}}\n" for task in TASKS)
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "three.yaml").write_text(f"group: three\ntask:\n{members}")
+    given = {"tokenizer": str(tmp_path / "tokenizer")}
+    for task in TASKS:
+        (tmp_path / task).mkdir()
+        given |= {task: given_for(task, tmp_path / task, conversations(0))}
+    chat_tokenizer("chatml").save_pretrained(tmp_path / "tokenizer")
+    served = type("Served", (TextOnly,), {"tokenizer_name": "chatml"})
+    lm = served(hf(chat_tokenizer("chatml"), chat_model("chatml")))
+    if not has_tokenizer:
+        lm.tokenizer = None
+    results = evaluate_group(lm, ["three"], [tmp_path / "tasks"], metadata=given, apply_chat_template=True)
+    for task in TASKS:
+        assert every_row(results, task).get("n", every_row(results, task).get("n_members")) is None
+        assert any(f"{task} is null: " in line and reason in line for line in caplog.messages)
