@@ -31,7 +31,9 @@ def holds_conversations(layout: Layout) -> bool:
     return layout.chat or (layout.shape is not None and layout.shape.rendered)
 
 
-def chat_rows(reader: Format, path: Path, layout: Layout, wanted: Columns) -> Iterator[ChatRow]:
+def chat_rows(
+    reader: Format, path: Path, layout: Layout, wanted: Columns, name: str | None = None
+) -> Iterator[ChatRow]:
     """Yield the conversation of each row.
 
     A row with several answers gives the conversation with the answer in the text column, by default the first one.
@@ -42,6 +44,7 @@ def chat_rows(reader: Format, path: Path, layout: Layout, wanted: Columns) -> It
         path: The data.
         layout: The layout from :meth:`.Format.survey`; its rows hold conversations.
         wanted: The columns that the user requested.
+        name: The name of the data in messages; by default the path.
 
     Raises:
         PlantingError: A turn has no speaker or holds more than text, or the tools are not JSON.
@@ -49,7 +52,7 @@ def chat_rows(reader: Format, path: Path, layout: Layout, wanted: Columns) -> It
     columns = _columns(layout)
     tools = [TOOLS] if TOOLS in layout.columns else []
     for number, values in enumerate(reader.several(path, layout, wanted, [*columns, *tools])):
-        origin = f"{path}: row {number} (from 0)"
+        origin = f"{name or path}: row {number} (from 0)"
         turns = _turns(dict(zip(columns, values, strict=False)), layout.shape, origin)
         yield ChatRow(turns, _tools(values[-1], origin) if tools else None, origin)
 

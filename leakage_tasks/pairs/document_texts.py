@@ -111,7 +111,9 @@ def _hold_chats(path: Path, column: str, split: str, state: FileStates) -> bool:
 def _documents(path: Path, column: str, split: str, field: str | None = None, chats: bool = False) -> Iterator[_Part]:
     """Yield the blocks of each document, the value of its ``field``, and its conversation if ``chats``."""
     for file, wanted in _files(path, column, split):
-        yield from _rows_of(file, wanted, field, chats)
+        # A file of the hub is a temporary pointer.
+        name = f"{path} ({file.stem})" if is_hub(path) else str(file)
+        yield from _rows_of(file, wanted, field, chats, name)
 
 
 def _files(path: Path, column: str, split: str) -> Generator[tuple[Path, Columns], None, None]:
@@ -140,7 +142,7 @@ def _splits(path: Path, split: str) -> list[str]:
     return chosen
 
 
-def _rows_of(path: Path, wanted: Columns, field: str | None, chats: bool) -> Iterator[_Part]:
+def _rows_of(path: Path, wanted: Columns, field: str | None, chats: bool, name: str) -> Iterator[_Part]:
     reader = format_of(path)
     layout = reader.survey(path, wanted)
     _check_field(path, reader.running, layout, field)
@@ -154,7 +156,7 @@ def _rows_of(path: Path, wanted: Columns, field: str | None, chats: bool) -> Ite
     if field is not None:
         columns.append(reader.values(path, layout, wanted, field))
     if chats:
-        columns.append(chat_rows(reader, path, layout, wanted))
+        columns.append(chat_rows(reader, path, layout, wanted, name))
     for turns, *more in zip(texts, *columns, strict=True):
         yield ["\n".join(turns)], more[0] if field is not None else None, more[-1] if chats else None
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -346,3 +348,20 @@ def test_an_optional_task_whose_model_cannot_serve_chats_is_null(
     for task in TASKS:
         assert every_row(results, task).get("n", every_row(results, task).get("n_members")) is None
         assert any(f"{task} is null: " in line and reason in line for line in caplog.messages)
+
+
+def test_a_row_of_the_hub_is_named_by_its_data_set(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    pq.write_table(
+        pa.Table.from_pylist([{"messages": row} for row in conversations(0)]), tmp_path / "data/train.parquet"
+    )
+    given = {"data": f"hub:{tmp_path / 'data'}", "prefix": PREFIX, "suffix": SUFFIX}
+    same = given | {"data": save_chats(tmp_path / "seen.jsonl", 0)}
+    hub, local = (
+        protocol(evaluate(tmp_path, "memorization", "gemma", **each), "memorization") for each in (given, same)
+    )
+    assert hub == local
+    with pytest.raises(
+        OptionError, match=r"^hub:.*data \(train-00000-of-00001.parquet\): row 0 \(from 0\): the model's"
+    ):
+        evaluate(tmp_path, "memorization", "gemma", system_instruction="Be kind.", **given)
