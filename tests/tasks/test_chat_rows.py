@@ -352,16 +352,14 @@ def test_an_optional_task_whose_model_cannot_serve_chats_is_null(
 
 def test_a_row_of_the_hub_is_named_by_its_data_set(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    pq.write_table(
-        pa.Table.from_pylist([{"messages": row} for row in conversations(0)]), tmp_path / "data/train.parquet"
-    )
-    given = {"data": f"hub:{tmp_path / 'data'}", "prefix": PREFIX, "suffix": SUFFIX}
-    same = given | {"data": save_chats(tmp_path / "seen.jsonl", 0)}
+    table = pa.Table.from_pylist([{"messages": row} for row in conversations(0)])
+    pq.write_table(table, tmp_path / "data" / "train.parquet")
+    lengths = {"prefix": PREFIX, "suffix": SUFFIX}
     hub, local = (
-        protocol(evaluate(tmp_path, "memorization", "gemma", **each), "memorization") for each in (given, same)
+        evaluate(tmp_path, "memorization", "gemma", data=data, **lengths)
+        for data in (f"hub:{tmp_path / 'data'}", save_chats(tmp_path / "seen.jsonl", 0))
     )
-    assert hub == local
-    with pytest.raises(
-        OptionError, match=r"^hub:.*data \(train-00000-of-00001.parquet\): row 0 \(from 0\): the model's"
-    ):
-        evaluate(tmp_path, "memorization", "gemma", system_instruction="Be kind.", **given)
+    assert protocol(hub, "memorization") == protocol(local, "memorization")
+    more = {"data": f"hub:{tmp_path / 'data'}", "system_instruction": "Be kind."}
+    with pytest.raises(OptionError, match=r"^hub:.*data \(train-00000-of-00001.parquet\): row 0 \(from 0\): the model"):
+        evaluate(tmp_path, "memorization", "gemma", **lengths, **more)
