@@ -10,9 +10,15 @@ from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.report.load.results import Run, TaskResult
-from leakage_tasks.report.load.validate import as_words
+from leakage_tasks.report.load.validate import all_printable, as_words
 
 _HASH = re.compile(r"[0-9a-f]{64}")
+_SEED = re.compile(r", seed -?\d+")
+"""The random seed in the name of a generator of texts."""
+TRAINED_HEADS = ("train", "adapter", "prompt")
+"""Values of ``head=`` in ``--model_args`` that make the attacker train a generator of candidates."""
+HEAD_ARGUMENTS = {"head": None, "text": None, "base": None, "head_epochs": 3, "bridge_size": None}
+"""Arguments of a model for the training of such a generator, with their defaults."""
 
 
 def check_scored(run: Run) -> None:
@@ -65,25 +71,45 @@ def differences(run: Run, other: Run) -> list[str]:
     ours, theirs = measured(run), measured(other)
     tasks_by_words: dict[str, list[str]] = {}
     for task in ours.keys() & theirs.keys():
-        for words in _between(protocol(ours[task]), protocol(theirs[task])):
+        for words in _between(protocol(run, task), protocol(other, task)):
             tasks_by_words.setdefault(words, []).append(task)
     return sorted(f"{', '.join(sorted(tasks))}: {words}" for words, tasks in tasks_by_words.items())
 
 
-def protocol(result: TaskResult) -> dict[str, Any]:
-    """Return a task's protocol by name: its declared options, the attacks that ran, and the number of documents."""
+def protocol(run: Run, task: str) -> dict[str, Any]:
+    """Return the protocol of a leakage task by name: its declared options, the attacks that ran, what these use of the
+    model's arguments, and the number of documents."""
+    result = run.tasks[task]
     assert result.declared is not None
     attacks = ", ".join(dict.fromkeys(attack for attack, _ in result.declared.attacks))
     access = "; ".join(dict.fromkeys(access for _, access in result.declared.attacks if access))
     # The declared attack may be "auto"; the attack that ran is more specific.
     ran = {name: words for name, words in (("attack", attacks), ("access", access)) if words}
     declared = {name: value for name, value in result.declared.protocol.items() if name != "attack" or not attacks}
-    return {**declared, **ran, "documents": result.samples}
+    return {**declared, **ran, **_of_attacker(run, result), "documents": result.samples}
+
+
+def _of_attacker(run: Run, result: TaskResult) -> dict[str, Any]:
+    """Return the arguments of the model that decide the attack and not the model: its generator and its reference.
+
+    The task declares the generator only if an attack used it. Runs may have different seeds.
+    """
+    used: dict[str, Any] = {}
+    if generator := result.tested.get("generator"):
+        used["generator"] = _SEED.sub("", str(generator))
+        if run.arguments.get("head") in TRAINED_HEADS and used["generator"] in ("frankenstein", "pretrained"):
+            # Some versions of the harness record all arguments as text.
+            given = {name: str(run.arguments.get(name, usual)) for name, usual in HEAD_ARGUMENTS.items()}
+            used |= {name: value for name, value in given.items() if value != str(HEAD_ARGUMENTS[name])}
+    options = {} if result.declared is None else result.declared.protocol
+    if any(name.rpartition(".")[2] == "signal" and value == "calibrated" for name, value in options.items()):
+        used["reference"] = run.arguments.get("reference")
+    return {name: all_printable(value) for name, value in used.items()}
 
 
 def _protocols(run: Run) -> dict[str, str]:
     """Return each leakage task's protocol as JSON; two are equal if :func:`differences` finds nothing."""
-    protocols = ((task, protocol(result)) for task, result in measured(run).items())
+    protocols = ((task, protocol(run, task)) for task in measured(run))
     return {
         task: _text({name: value for name, value in options.items() if value is not None})
         for task, options in protocols

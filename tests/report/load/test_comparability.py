@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from leakage_tasks.report.load.comparability import group_comparable, separation_reason
+from adapters.frankenstein_mlm import TRAINED_HERE, FrankensteinLM
+from leakage_tasks.core.option import by_name
+from leakage_tasks.report.load.comparability import (
+    HEAD_ARGUMENTS,
+    TRAINED_HEADS,
+    group_comparable,
+    separation_reason,
+)
 from leakage_tasks.report.load.results import Run, read_runs
 from tests.report.made import declaration, leaking, results, write
 
@@ -86,3 +93,80 @@ def test_the_reason_may_be_any_run_of_the_first_group(tmp_path: Path):
     other = {"canary_extraction": declaration("canary_extraction", protocol={"canaries": "cd" * 32})}
     runs = _runs(tmp_path, a=results(first), b=results(leaking()), c=results(second, declared=other))
     assert "other canaries" in separation_reason([runs["c"]], [runs["a"], runs["b"]])
+
+
+def _classifiers(tmp_path: Path, *runs: tuple[dict[str, Any], dict[str, Any]]) -> list[Run]:
+    """Runs of classifiers a, b, …, each given as changes of its declaration and arguments of the model."""
+    task = "canary_extraction"
+    for name, (changed, arguments) in zip("abcdefgh", runs, strict=False):
+        usual = declaration(task)
+        declared = {task: {**usual, **{part: {**usual[part], **more} for part, more in changed.items()}}}
+        content = results({task: leaking()[task]}, declared=declared, model=name)
+        config = {"model": "frankenstein-mlm", "model_args": {"pretrained": name, **arguments}}
+        write(tmp_path / name, {**content, "config": config})
+    return read_runs([tmp_path])
+
+
+CALIBRATED = {"protocol": {"label-search.signal": "calibrated"}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (
+            ({"tested": {"generator": "causal:gpt2"}}, {}),
+            ({"tested": {"generator": "frankenstein"}}, {}),
+            "generator frankenstein instead of causal:gpt2",
+        ),
+        (
+            ({"tested": {"generator": "text:m, 2000 texts pruned to candidates, seed 0"}}, {}),
+            ({"tested": {"generator": "text:m, 50 texts pruned to template, seed 0"}}, {}),
+            "generator text:m, 50 texts pruned to template instead of text:m, 2000 texts pruned to candidates",
+        ),
+        (
+            ({"tested": {"generator": "frankenstein"}}, {"head": "train", "text": "a.txt", "head_epochs": 3}),
+            ({"tested": {"generator": "frankenstein"}}, {"head": "adapter", "text": "b.txt", "base": "bert"}),
+            "head adapter instead of train; canary_extraction: text b.txt instead of a.txt",
+        ),
+        ((CALIBRATED, {"reference": "one"}), (CALIBRATED, {"reference": "two"}), "reference two instead of one"),
+        ((CALIBRATED, {"reference": "one"}), (CALIBRATED, {}), "reference unset instead of one"),
+    ],
+)
+def test_runs_with_other_generators_or_references_are_not_comparable(
+    tmp_path: Path, first: tuple[dict, dict], second: tuple[dict, dict], reason: str
+):
+    one, other = _classifiers(tmp_path, first, second)
+    assert [len(group) for group in group_comparable([one, other])] == [1, 1]
+    assert reason in separation_reason([other], [one])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        # Seeds may differ, and what no attack used.
+        (
+            ({"tested": {"generator": "text:m, 9 texts pruned to candidates, seed 0"}}, {"seed": 0}),
+            ({"tested": {"generator": "text:m, 9 texts pruned to candidates, seed 12"}}, {"seed": 12}),
+        ),
+        (({}, {"generator": "exhaustive", "reference": "one"}), ({}, {"reference": "two"})),
+        # A default is no other protocol, and the base of a model belongs to the model.
+        (
+            ({"tested": {"generator": "frankenstein"}}, {"head": "train", "text": "a.txt", "head_epochs": "3"}),
+            ({"tested": {"generator": "frankenstein"}}, {"head": "train", "text": "a.txt"}),
+        ),
+        (
+            ({"tested": {"generator": "frankenstein"}}, {"head": "bert-base"}),
+            ({"tested": {"generator": "frankenstein"}}, {"head": "bert-large"}),
+        ),
+    ],
+)
+def test_arguments_that_change_no_attack_leave_runs_comparable(
+    tmp_path: Path, first: tuple[dict, dict], second: tuple[dict, dict]
+):
+    assert len(group_comparable(_classifiers(tmp_path, first, second))) == 1
+
+
+def test_the_arguments_of_trained_heads_are_those_of_the_model():
+    options = by_name(FrankensteinLM.OPTIONS)
+    assert {name: options[name].default for name in HEAD_ARGUMENTS} == HEAD_ARGUMENTS
+    assert TRAINED_HEADS == TRAINED_HERE
