@@ -27,6 +27,10 @@ from leakage_tasks.targets.classifier.text_generator import PRUNE, TEXTS
 from leakage_tasks.targets.label_names import LabelNames, Labels, bare_name
 from leakage_tasks.targets.tagger.target import TaggerTarget
 
+SEED = Option("seed", int, 0, "random seed of the texts that generator=text:MODEL generates")
+SEED_OF_ATTACK = "leave it out, or give the seed of the attack as --metadata seed=…"
+"""Remedy in the error for a seed in ``--model_args`` that the model does not use."""
+
 
 class LabelScorerLM(LocalLM):
     """A model that predicts labels of texts; ``classifier`` is its target."""
@@ -168,7 +172,7 @@ class ClassifierScorerLM(LabelScorerLM):
         Option("generator", str, None, "proposes candidates for mix-and-match: causal:MODEL, text:MODEL or exhaustive"),
         TEXTS,
         PRUNE,
-        Option("seed", int, 0, "random seed of the texts that generator=text:MODEL generates"),
+        SEED,
     )
 
     def __init__(
@@ -181,12 +185,12 @@ class ClassifierScorerLM(LabelScorerLM):
         generator: str | None = None,
         texts: int = TEXTS.default,
         prune: str = PRUNE.default,
-        seed: int = 0,
+        seed: int = SEED.default,
         **options: Any,
     ) -> None:
         drawing: dict[str, Any] = {"texts": texts, "prune": prune, "seed": seed}
         self.check({"truncate": truncate, "generator": generator, **drawing})
-        _check_drawing(generator, {TEXTS: texts, PRUNE: prune})
+        _check_drawing(generator, {TEXTS: texts, PRUNE: prune, SEED: seed})
         super().__init__(pretrained, **options)
         common = {name: value for name, value in self._loading.items() if name not in ("revision", "max_length")}
         reference_target = load_classifier(reference, **common) if reference is not None else None
@@ -210,4 +214,5 @@ def _check_drawing(generator: str | None, values: Mapping[Option, Any]) -> None:
     """Raise OptionError for options of texts if no generator writes texts."""
     for option, value in values.items():
         if value != option.default and not str(generator).startswith(TEXT):
-            raise OptionError(f"{option.name}= goes with generator={TEXT}MODEL: leave it out")
+            use = "leave it out" if option is not SEED else SEED_OF_ATTACK
+            raise OptionError(f"{option.name}= goes with generator={TEXT}MODEL: {use}")

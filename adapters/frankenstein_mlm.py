@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 
 from adapters.base import Answer
-from adapters.classifier_scorer import ClassifierScorerLM
+from adapters.classifier_scorer import SEED, SEED_OF_ATTACK, ClassifierScorerLM
 from adapters.masked_lm import pseudo_log_likelihoods
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, TargetError
@@ -93,9 +93,12 @@ class FrankensteinLM(ClassifierScorerLM):
         **kwargs: Any,
     ) -> None:
         _check_options(head, generator, text, base, head_epochs, save)
+        self.check({SEED.name: seed})
+        _check_seed(head, generator, seed)
         _check_bridge(head, base, bridge_size)
         masked = generator in (FRANKENSTEIN, PRETRAINED)
-        super().__init__(pretrained, generator=None if masked else generator, seed=seed, **kwargs)
+        writing = {"seed": seed} if generator.startswith(TEXT) else {}
+        super().__init__(pretrained, generator=None if masked else generator, **writing, **kwargs)
         self._remote = bool(kwargs.get("trust_remote_code", False))
         self.head_losses: list[float] = []
         model = None if head is None else self._frankenstein(head, text, base, head_epochs, seed, bridge_size)
@@ -222,6 +225,11 @@ def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs:
         raise OptionError(f"head_epochs={head_epochs!r}: expected a number from 1")
     if save is not None:
         _check_folder(Path(save))
+
+
+def _check_seed(head: str | None, generator: str, seed: int) -> None:
+    if seed != SEED.default and head not in TRAINED_HERE and not generator.startswith(TEXT):
+        raise OptionError(f"seed= goes with head={TRAINED_NAMES}, or with generator={TEXT}MODEL: {SEED_OF_ATTACK}")
 
 
 def _check_bridge(head: str | None, base: str | None, size: int | None) -> None:

@@ -87,7 +87,7 @@ class Options(SearchOptions):
     budget: int | None = declared(
         None, "maximum number of sequences scored per canary; taggers may take more", minimum=1, usual=str(BUDGET)
     )
-    seed: int = declared(0, "random seed", of_model=True, affects_results=False)
+    seed: int = declared(0, "random seed", affects_results=False)
     reveal: bool = declared(False, "show natural secrets in samples", affects_results=False)
     known: Known | None = declared(None, "the part of the template that the attacker knows", usual="the manifest's")
     source_language: str | None = declared(

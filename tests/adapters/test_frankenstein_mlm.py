@@ -304,6 +304,8 @@ def test_a_prompt_takes_of_the_texts_room(made: Path) -> None:
         ),
         ({"head": "nowhere"}, "head=nowhere: cannot be loaded"),
         ({"prune": "template"}, "prune= goes with generator=text:MODEL: leave it out"),
+        ({"seed": 3}, "seed= goes with head=train, adapter or prompt, or with generator=text:MODEL: leave it out, or"),
+        ({"seed": "x"}, "--model_args seed='x': expected int"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(made: Path, arguments: dict[str, Any], message: str) -> None:

@@ -13,7 +13,7 @@ from leakage_tasks.core.option import Option, by_name
 from leakage_tasks.harness import given
 from leakage_tasks.harness.given import forgotten_after, full_metadata, names_of_model, noted
 from leakage_tasks.harness.plugin import install
-from leakage_tasks.tasks.options import CANARY_OPTIONS, read_options, typed_options
+from leakage_tasks.tasks.options import TASKS, read_options, typed_options
 from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS
 
 install()
@@ -40,10 +40,12 @@ def test_an_option_of_the_model_alone_is_none_of_the_task() -> None:
     merged = {"pretrained": "x", "budget": 3, "seed": 5, "width": 9}
     with noted({"pretrained": "x", "budget": 3, "seed": 5, "width": 9}, {}):
         options = read_options(merged, "canary_exposure")
-    assert (options.budget, options.seed, dict(options.values)) == (None, 5, {})
+    assert (options.budget, options.seed, dict(options.values)) == (None, 0, {})
     with noted({"pretrained": "x", "seed": 5}, {"budget": 3, "width": 9}):
         options = read_options(merged, "canary_extraction")
-    assert (options.budget, options.seed, dict(options.values)) == (3, 5, {"width": 9})
+    assert (options.budget, options.seed, dict(options.values)) == (3, 0, {"width": 9})
+    with noted({"pretrained": "x", "seed": 5}, {"seed": 2}):
+        assert read_options({"pretrained": "x", "seed": 2}, "canary_exposure").seed == 2
 
 
 def test_what_the_model_is_told_is_no_misspelt_option() -> None:
@@ -55,7 +57,8 @@ def test_every_task_reads_like_that() -> None:
     options = by_name([Option("text", str, None, "a text"), Option("both", int, 0, "a number", of_model=True)])
     with noted("text=public.txt,both=1", {}):
         assert typed_options({"text": "public.txt", "both": 1}, "toy", options)[1] == {"both": 1}
-    assert CANARY_OPTIONS["seed"].of_model
+    # The tokenizer of a model is that of its tasks; the seed of a model is not.
+    assert {name for options in TASKS.values() for name, option in options.items() if option.of_model} == {"tokenizer"}
 
 
 def test_a_command_line_is_noted_before_it_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:

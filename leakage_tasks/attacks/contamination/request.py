@@ -37,7 +37,7 @@ class OrderRequest:
         minimum=1,
         usual=" or ".join(f"{number} ({form})" for form, number in SHUFFLES.items()),
     )
-    seed: int = declared(0, "the seed of the shuffles", of_model=True, affects_results=False)
+    seed: int = declared(0, "the seed of the shuffles", affects_results=False)
 
     def __post_init__(self) -> None:
         if self.form == "permutation" and self.shards is not None:

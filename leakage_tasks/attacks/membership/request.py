@@ -39,7 +39,7 @@ class MembershipRequest:
         usual=WORDS,
     )
     neighbour_number: int = declared(NUMBER, "number of similar texts of neighbourhood", minimum=1)
-    seed: int = declared(0, "random seed", of_model=True)
+    seed: int = declared(0, "random seed")
 
     def __post_init__(self) -> None:
         if "" in self.references or len(set(self.references)) < len(self.references):

@@ -29,7 +29,7 @@ class SuffixRequest:
 
     scheme: DecodingConfig = field(default_factory=DecodingConfig)
     samples: int = declared(100, "number of suffixes to draw after each prefix")
-    seed: int = declared(0, "the seed of random draws", of_model=True)
+    seed: int = declared(0, "the seed of random draws")
     confidence: str = declared(DEFAULT_CONFIDENCE, "the confidence that chooses the guess among the drawn suffixes")
     prefix_lengths: tuple[int, ...] = declared((), "further prefix lengths at which to report results")
     suffix_lengths: tuple[int, ...] = declared((), "further suffix lengths at which to report results")

@@ -70,7 +70,7 @@ class UntargetedRequest:
     )
     repeats: int = declared(50, "number of times that a divergence prompt repeats its word", minimum=1)
     corpus_prefix: int = declared(50, "number of tokens of a prompt from the corpus", minimum=1)
-    seed: int = declared(0, "random seed", of_model=True)
+    seed: int = declared(0, "random seed")
 
     def __post_init__(self) -> None:
         unknown = [kind for kind in self.chosen if kind not in KINDS]

@@ -42,7 +42,7 @@ class MemorizationSettings(SearchOptions):
         None, "number of tokens of a prefix; of several, the longest is the primary length", usual=str(LENGTH)
     )
     suffix: int = declared(LENGTH, "number of tokens of a suffix", minimum=1)
-    seed: int = declared(0, "the seed that draws documents, random offsets and exchanged suffixes", of_model=True)
+    seed: int = declared(0, "the seed that draws documents, random offsets and exchanged suffixes")
     ngrams: tuple[int, ...] | None = declared(
         None, "lengths n of inclusion_rate_n, at most the length of the suffix", usual=f"{LENGTH}, at most suffix"
     )

@@ -117,6 +117,7 @@ def test_an_adapter_takes_it_and_says_what_it_drew(tmp_path: Path) -> None:
         ({"prune": "none"}, "prune='none' is unknown: use candidates, template"),
         ({"texts": 0}, "texts=0 must be 1 or more"),
         ({"texts": 5}, "texts= goes with generator=text:MODEL: leave it out"),
+        ({"seed": 5}, "seed= goes with generator=text:MODEL: leave it out, or give the seed of the attack as --meta"),
         ({"generator": "exhaustive", "prune": "template"}, "prune= goes with generator=text:MODEL: leave it out"),
         (
             {"generator": "text:"},
