@@ -24,6 +24,8 @@ ENUMERATED = 16
 """Maximum number of non-zero differences for which all sign patterns are enumerated. With more, ``FLIPS`` patterns are
 drawn."""
 FLIPS = 100_000
+FEWEST_UNITS = 1 + int(math.log2(2 / (1 - LEVEL)))
+"""Minimum number of units that can show a change, because the two-sided p-value of n units is at least 2^(1 − n)."""
 _CELLS = 1 << 21
 """Maximum number of signs in memory at a time."""
 
@@ -33,7 +35,8 @@ class Difference:
     """The value after minus the value before, with its 95 % interval and the two-sided p-value of no difference.
 
     The interval is None if there are too few pairs or all their differences are equal. ``min_detectable`` is the
-    smallest absolute difference that this number of pairs detects with 80 % power; None if unknown.
+    smallest absolute difference that this number of pairs detects with 80 % power; None if unknown. ``units`` is the
+    number of independent units: pairs, or documents with several pairs.
     """
 
     value: float
@@ -41,6 +44,12 @@ class Difference:
     high: float | None
     p: float
     min_detectable: float | None
+    units: int
+
+    @property
+    def can_be_shown(self) -> bool:
+        """True if the test is significant for some values of this number of units."""
+        return self.units >= FEWEST_UNITS
 
 
 def mean_difference(before: Sequence[float], after: Sequence[float]) -> Difference:
@@ -56,10 +65,10 @@ def mean_difference(before: Sequence[float], after: Sequence[float]) -> Differen
     mean, p = float(changes.mean()), sign_flip(changes)
     error = 0.0 if count < FEWEST else float(changes.std(ddof=1) / math.sqrt(count))
     if not error:
-        return Difference(mean, None, None, p, None)
+        return Difference(mean, None, None, p, None, count)
     reach = float(stats.t.ppf((1 + LEVEL) / 2, count - 1)) * error
     min_detectable = reach + float(stats.t.ppf(POWER, count - 1)) * error
-    return Difference(mean, mean - reach, mean + reach, p, min_detectable)
+    return Difference(mean, mean - reach, mean + reach, p, min_detectable, count)
 
 
 def sign_flip(changes: NDArray[np.float64]) -> float:
@@ -116,12 +125,11 @@ def rate_difference(
     effective = effective_number(changes, clusters)
     cells = (both, gained, lost, count - both - gained - lost)
     low, high = newcombe(*(cell * effective / count for cell in cells))
-    # The fewest documents with a change that are significant if all changes have the same direction.
-    fewest = 1 + int(math.log2(2 / (1 - LEVEL)))
-    changed_documents = rate_shown(fewest, len(sums))
+    # FEWEST_UNITS documents with a change are significant if all changes have the same direction.
+    changed_documents = rate_shown(FEWEST_UNITS, len(sums))
     # A document has a change if one of its effective number of pairs has.
     detectable = None if changed_documents is None else 1 - (1 - changed_documents) ** (len(sums) / effective)
-    return Difference((gained - lost) / count, low, high, p, detectable)
+    return Difference((gained - lost) / count, low, high, p, detectable, len(sums))
 
 
 def newcombe(both: float, first: float, second: float, neither: float) -> tuple[float, float]:

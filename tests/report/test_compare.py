@@ -12,7 +12,7 @@ import pytest
 from leakage_tasks.attacks.contamination.finding import OrderFinding
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
-from leakage_tasks.report.compare.changes import compare
+from leakage_tasks.report.compare.changes import compare, verdicts
 from leakage_tasks.report.compare.documents import IN_ALL
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.stats.paired import mean_difference, rate_difference
@@ -293,6 +293,23 @@ def test_members_are_compared_by_their_bits_per_token_and_cluster(leakage: Leaka
     assert members.difference == mean_difference([2 * nat, 2 * nat], [nat, 1.5 * nat])
     assert (others.group, others.count, others.before, others.after) == ("non-members", 2, 4 * nat, 4 * nat)
     assert "membership: bits per token" in leakage("compare", first, second)[1]
+
+
+@pytest.mark.parametrize(
+    ("shards", "verdict"),
+    [
+        (1, "inconclusive: 1 shard cannot show a change, at least 6 are needed"),
+        (4, "inconclusive: 4 shards cannot show a change, at least 6 are needed"),
+        (6, "less than before, by 5.00 (p = 0.031)"),
+    ],
+)
+def test_so_few_shards_that_no_change_could_show_are_inconclusive(tmp_path: Path, shards: int, verdict: str) -> None:
+    for name, bits in (("a", -7.0), ("b", -12.0)):
+        found = [OrderFinding(place, 3, bits, (-11.0, -13.0)) for place in range(shards)]
+        log(tmp_path / name, {"contamination_test": found})
+    assert list(verdicts(compared(tmp_path / "a", tmp_path / "b").changes)) == [
+        f"contamination_test: shards: {verdict}"
+    ]
 
 
 def test_orders_are_compared_by_the_gain_of_each_shard(tmp_path: Path) -> None:

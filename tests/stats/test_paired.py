@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from leakage_tasks.stats.paired import mean_difference, newcombe, rate_difference, sign_flip
+from leakage_tasks.stats.paired import FEWEST_UNITS, mean_difference, newcombe, rate_difference, sign_flip
 
 BITS = st.lists(st.floats(-30, 30).map(lambda bits: round(bits, 2)), min_size=1, max_size=9)
 RUNS = 2000
@@ -68,6 +68,18 @@ def test_few_pairs_and_differences_that_are_all_alike_have_a_test_and_no_interva
     found = mean_difference([5.0] * pairs, [1.0] * pairs)
     assert (found.value, found.low, found.high, found.min_detectable) == (-4.0, None, None, None)
     assert found.p == pytest.approx(2 / 2**pairs)
+
+
+@pytest.mark.parametrize("units", range(1, FEWEST_UNITS + 2))
+def test_a_change_can_be_shown_if_the_smallest_p_is_at_most_5_percent(units: int) -> None:
+    means = mean_difference([5.0] * units, [1.0] * units)
+    rates = rate_difference([True] * units, [False] * units)
+    by_document = rate_difference([True] * 3 * units, [False] * 3 * units, [*range(units)] * 3)
+    assert [found.p for found in (means, rates)] == pytest.approx([2 / 2**units] * 2)
+    assert {found.units for found in (means, rates)} == {units}
+    assert by_document.units == (units if units > 1 else 3)
+    for found in (means, rates, by_document):
+        assert found.can_be_shown == (found.p <= 0.05)
 
 
 @given(*[st.integers(0, 12)] * 4)

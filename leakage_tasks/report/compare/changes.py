@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.nouns import p_text
+from leakage_tasks.core.nouns import counted, p_text
 from leakage_tasks.core.task_names import EXPOSURE
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.report.compare.documents import (
@@ -28,7 +28,7 @@ from leakage_tasks.report.load.format import NEVER, NOTHING, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.texts import UNTARGETED_PROMPTS
 from leakage_tasks.stats.intervals import LEVEL
-from leakage_tasks.stats.paired import Difference, mean_difference, rate_difference
+from leakage_tasks.stats.paired import FEWEST_UNITS, Difference, mean_difference, rate_difference
 
 _CAUSES = {
     NEVER: ": they were never planted, so the change has another cause than training on them",
@@ -177,7 +177,11 @@ def verdicts(changes: Sequence[Change]) -> Iterator[str]:
     judged = (IN_ALL, ALL_TEXTS, NATURAL_SECRETS, *_CAUSES)
     for change in [*changes[:1], *(change for change in changes[1:] if change.group in judged)]:
         difference = change.difference
-        if difference.p > 1 - LEVEL:
+        if not difference.can_be_shown:
+            unit = COMPARED[change.task].unit if difference.units == change.count else "document"
+            few = counted(difference.units, unit)
+            words = f"inconclusive: {few} cannot show a change, at least {FEWEST_UNITS} are needed"
+        elif difference.p > 1 - LEVEL:
             missed = (
                 ""
                 if difference.min_detectable is None

@@ -60,10 +60,11 @@ class Document:
 
 
 class Compared(NamedTuple):
-    """The value of a task that is compared: its title, a mean or a share, and the groups that it may have besides
-    numbers of copies."""
+    """The value of a task that is compared: its title, its units, a mean or a share, and the groups that it may have
+    besides numbers of copies."""
 
     title: str
+    unit: str
     documents: Callable[[Run, Details], Iterator[Document]]
     kind: Literal["mean", "share"] = "share"
     controls: str = NEVER
@@ -164,12 +165,12 @@ def _shards(run: Run, details: Details) -> Iterator[Document]:
 
 
 COMPARED = {
-    EXPOSURE: Compared("exposure, bits", _exposures, "mean"),
-    EXTRACTION: Compared("share extracted", _extracted),
-    SUFFIXES: Compared("recall", _suffixes),
-    WINDOWS: Compared("bits per token", _windows, "mean"),
-    TEXTS: Compared("share of texts with a run", _texts, controls=RUNS_OF_CONTROLS, together=ALL_TEXTS),
-    MEMBERSHIP: Compared("bits per token", _memberships, "mean", controls=NON_MEMBERS),
-    CONTAMINATION: Compared("gain of the canonical order, bits", _shards, "mean"),
+    EXPOSURE: Compared("exposure, bits", "canary", _exposures, "mean"),
+    EXTRACTION: Compared("share extracted", "canary", _extracted),
+    SUFFIXES: Compared("recall", "pair", _suffixes),
+    WINDOWS: Compared("bits per token", "document", _windows, "mean"),
+    TEXTS: Compared("share of texts with a run", "text", _texts, controls=RUNS_OF_CONTROLS, together=ALL_TEXTS),
+    MEMBERSHIP: Compared("bits per token", "text", _memberships, "mean", controls=NON_MEMBERS),
+    CONTAMINATION: Compared("gain of the canonical order, bits", "shard", _shards, "mean"),
 }
 """The tasks that can be compared."""
