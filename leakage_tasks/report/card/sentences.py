@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from leakage_tasks.attacks.registry import Attack
 from leakage_tasks.core.nouns import percent
 from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.tiers import planted_words
@@ -15,7 +14,6 @@ from leakage_tasks.report.load.figures import Figure, counted_words, learnt_from
 from leakage_tasks.report.load.format import attack_words, learnt_words, number
 from leakage_tasks.report.load.run import Run, TaskResult
 from leakage_tasks.report.load.validate import is_finite
-from leakage_tasks.targets.protocols import ProposesValues, RelaxesTokens, ScoresLabels
 
 SHARE = "suspected_share"
 ESTIMATE = "This estimate assumes that suspected texts are recognized as often as known texts."
@@ -166,70 +164,19 @@ def _on_benchmarks(tested: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _not_tried(run: Run) -> Iterator[str]:
     """Yield a sentence on the tasks and attacks of this package that the run did not use but that fit its model."""
     from leakage_tasks.metrics.scoring import SCORINGS
+    from leakage_tasks.report.card.served import fits_task, fitting_attacks
 
-    answered, goals = _scorings(run), _goals(run) - {""}
+    answered = {result.scoring_name for result in run.tasks.values() if result.answered}
     shipped = SCORINGS.without_plugins()
+    goals = {scoring.goal for name, scoring in SCORINGS.items() if name in answered} - {""}
     untried = [name for name, scoring in shipped.items() if name not in answered and scoring.goal not in goals]
     # The order of the registry depends on which task was imported first.
     tasks = sorted(name for name in untried if fits_task(run, name))
     attacks = fitting_attacks(run)
     named = [f"the {'tasks' if len(tasks) > 1 else 'task'} {', '.join(tasks)}"] if tasks else []
-    named += [f"the attacks {', '.join(attacks)}"] if attacks else []
+    named += [f"the {'attacks' if len(attacks) > 1 else 'attack'} {', '.join(attacks)}"] if attacks else []
     also = "other prompts before a secret, and fine-tuning of the model on extracted text"
     yield f"Not tried: {'; '.join([*named, also])}."
-
-
-def fitting_attacks(run: Run) -> list[str]:
-    """Return the attacks for the goals and the kind of model of a run that it did not use."""
-    from leakage_tasks.attacks import ATTACKS
-
-    ran, goals = _attacks_run(run), _goals(run)
-    fitting = [name for name, attack in ATTACKS.items() if attack.goal in goals and fits_model(run, attack)]
-    return sorted(name for name in fitting if name not in ran)
-
-
-def fits_model(run: Run, attack: Attack) -> bool:
-    """Return True if an attack is for classifiers, and the attacks of the run are too, or if neither is."""
-    return _of_classifiers(attack) == _on_classes(run)
-
-
-def fits_task(run: Run, task: str) -> bool:
-    """Return False for a task of this package that needs continued text, if the attacks of the run are for
-    classifiers."""
-    from leakage_tasks.attacks import ATTACKS
-    from leakage_tasks.metrics.scoring import SCORINGS
-
-    scoring = SCORINGS.without_plugins().get(task)
-    if scoring is None or not _on_classes(run):
-        return True
-    return scoring.goal in {attack.goal for attack in ATTACKS.values() if _of_classifiers(attack)}
-
-
-def _on_classes(run: Run) -> bool:
-    from leakage_tasks.attacks import ATTACKS
-
-    return any(_of_classifiers(ATTACKS[name]) for name in _attacks_run(run) if name in ATTACKS)
-
-
-def _attacks_run(run: Run) -> set[str]:
-    declared = [task.declared for task in run.tasks.values() if task.declared is not None and task.is_leakage]
-    return {attack for declaration in declared for attack, _ in declaration.attacks}
-
-
-def _goals(run: Run) -> set[str]:
-    from leakage_tasks.metrics.scoring import SCORINGS
-
-    answered = _scorings(run)
-    return {scoring.goal for name, scoring in SCORINGS.items() if name in answered}
-
-
-def _scorings(run: Run) -> set[str]:
-    """Return the names of the scorings of a run's tasks that have values."""
-    return {result.scoring_name for result in run.tasks.values() if result.answered}
-
-
-def _of_classifiers(attack: Attack) -> bool:
-    return not {ProposesValues, RelaxesTokens, ScoresLabels}.isdisjoint(attack.needs)
 
 
 def _missed(run: Run) -> Iterator[str]:

@@ -8,7 +8,7 @@ from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.metrics.scoring import OF_GOAL, SCORINGS, Scoring
-from leakage_tasks.report.card.sentences import fits_model
+from leakage_tasks.report.card.served import fits_model
 from leakage_tasks.report.evidence.omissions import command_for
 from leakage_tasks.report.evidence.questions import DOCUMENTS, NO_PROMISE, NOT_TESTED, Topic
 from leakage_tasks.report.evidence.record import Annex, AnnexQuestion, Row, Summary

@@ -8,7 +8,7 @@ from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.core.command_words import quoted
 from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.metrics.scoring import SCORINGS
-from leakage_tasks.report.card.sentences import fits_task, fitting_attacks
+from leakage_tasks.report.card.served import fits_task, fitting_attacks
 from leakage_tasks.report.evidence.record import Omission
 from leakage_tasks.report.load.command_line import command_of
 from leakage_tasks.report.load.results import Run, TaskResult
