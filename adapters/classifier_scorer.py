@@ -27,6 +27,14 @@ from leakage_tasks.targets.classifier.text_generator import PRUNE, TEXTS
 from leakage_tasks.targets.label_names import LabelNames, Labels, bare_name
 from leakage_tasks.targets.tagger.target import TaggerTarget
 
+LABELS = Option(
+    "labels",
+    object,
+    None,
+    "names of the classes: a JSON file (a list in their order, or an object of numbers and names), or names separated "
+    "by colons",
+    usual="the model's",
+)
 SEED = Option("seed", int, 0, "random seed of the texts that generator=text:MODEL generates")
 SEED_OF_ATTACK = "leave it out, or give the seed of the attack as --metadata seed=…"
 """Remedy in the error for a seed in ``--model_args`` that the model does not use."""
@@ -144,7 +152,8 @@ class ClassifierScorerLM(LabelScorerLM):
     Args:
         pretrained: The classifier's folder or hub name.
         tokenizer: Folder or hub name of another tokenizer.
-        labels: Names of the classes: a file, or names separated by colons.
+        labels: Names of the classes: a JSON file (a list in their order, or an object of numbers and names), or names
+            separated by colons.
         truncate: Classify texts that are too long by their first ``max_length`` tokens; otherwise they are an error.
         reference: Folder or hub name of another classifier, for scores calibrated by it.
         generator: ``causal:MODEL``, ``text:MODEL`` or ``exhaustive``: proposes candidates for ``mix-and-match``.
@@ -164,9 +173,7 @@ class ClassifierScorerLM(LabelScorerLM):
     OPTIONS: ClassVar[Sequence[Option]] = (
         *LOADING,
         MAX_LENGTH,
-        Option(
-            "labels", object, None, "names of the classes: a file, or names separated by colons", usual="the model's"
-        ),
+        LABELS,
         Option("truncate", bool, False, "truncate texts that are too long, for tasks that predict labels"),
         Option("reference", object, None, "another classifier, whose class loss signal=calibrated subtracts"),
         Option("generator", str, None, "proposes candidates for mix-and-match: causal:MODEL, text:MODEL or exhaustive"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.core.inputs import json_fault, parse_json, read_text
 
 Labels = str | Path | Sequence[str] | Mapping[str, Any]
 """Names of the classes: a JSON file, its parsed content, or names separated by colons."""
@@ -116,7 +117,20 @@ def _json(path: Path) -> Any:
     except OSError as error:
         raise OptionError(f"labels={path}: cannot be read ({error.strerror}): check the path") from None
     except ValueError as error:
-        raise OptionError(f"labels={path}: not JSON in UTF-8 ({error}): write the label names as a JSON list") from None
+        raise OptionError(
+            f"labels={path}: not JSON in UTF-8 ({_fault(error)}): write the names in the order of the classes as a "
+            'JSON list, such as ["good", "bad"]'
+        ) from None
+
+
+def _fault(error: ValueError) -> str:
+    """Return the reason why a file is not JSON in UTF-8, without its content."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    if not isinstance(error, JSONDecodeError):
+        return str(error)
+    fault = json_fault(error)
+    return f"{fault.reason} at line {fault.line}, column {fault.column}"
 
 
 def _in_order(content: Mapping[str, Any], where: str) -> list[Any]:
