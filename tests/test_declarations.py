@@ -16,6 +16,7 @@ from leakage_tasks.attacks.registry import BUDGET
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, write_manifest
 from leakage_tasks.pairs.source import Source, pairs_hash, read_pairs
 from leakage_tasks.report.board.board import make_board
+from leakage_tasks.report.card.tested import describe_tested
 from leakage_tasks.report.load.results import Run, read_runs
 from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks.base_task import DECLARED
@@ -59,9 +60,24 @@ def test_canary_tasks_tell_what_was_planted_and_asked(lm: HFLM, canaries: list[C
         "repetitions": {"1": 2, "10": 1},
         "kinds": ["random"],
         "log2_size": [6.64, 6.64],
+        "sizes": [100, 100],
         "example": canaries[0].template,
     }
     assert found["attacks"] == [{"attack": "exposure", "access": NEXT_TOKEN}]
+
+
+def test_only_small_sizes_are_exact(task: Callable[..., CanaryExposure], tmp_path: Path):
+    one = task()
+    assert describe_tested(one.tested()).split("; ")[-2] == "each secret is one of 100 possible values"
+    many = make_canaries("pin {unique} is {digits:4}", 1, repetitions=(1,), controls=0, id_prefix="large-")
+    write_manifest([*one.canaries, *many], tmp_path / "m.jsonl")
+    found = CanaryExposure({"task": "canary_exposure", "metadata": {"canaries": str(tmp_path / "m.jsonl")}}).tested()
+    assert (found["log2_size"], found["sizes"]) == ([6.64, 13.29], [100, None])
+    words = "each secret is one of 100 to 2^13.3 (about 10,000) possible values"
+    assert words in describe_tested(json.loads(json.dumps(found)))
+    write_manifest(many, tmp_path / "n.jsonl")
+    large = CanaryExposure({"task": "canary_exposure", "metadata": {"canaries": str(tmp_path / "n.jsonl")}})
+    assert "sizes" not in large.tested()
 
 
 def test_natural_canaries_give_no_example(lm: HFLM, tmp_path: Path):

@@ -40,6 +40,8 @@ from leakage_tasks.tasks.sharing import Sharing
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
+EXACT = 10_000
+"""Size from which a space of secrets is stated by its rounded logarithm alone."""
 BUILT_IN = "builtin"
 """Value of ``canaries=`` for the built-in canaries."""
 
@@ -256,7 +258,8 @@ class CanaryTask(LocalTask):
         repetitions = Counter(
             canary.repetitions + self._near[canary.id] for canary in planted if canary.kind != "natural"
         )
-        bits = [math.log2(canary.space.size) for canary in there]
+        sizes = [canary.space.size for canary in there]
+        ends = min(sizes), max(sizes)
         planting = self._planting or self._proven()
         shares = planting.shares if len(there) == len(self.canaries) else {}
         # Natural canaries and canaries of families contain text of the data.
@@ -280,7 +283,8 @@ class CanaryTask(LocalTask):
             "kinds": sorted({canary.kind for canary in there}),
             **({"uniform": True} if all(canary.uniform for canary in there) else {}),
             **({"families": {name: families[name] for name in FAMILIES if families[name]}} if families else {}),
-            "log2_size": [round(min(bits), 2), round(max(bits), 2)],
+            "log2_size": [round(math.log2(size), 2) for size in ends],
+            **({"sizes": exact} if any(exact := [size if size < EXACT else None for size in ends]) else {}),
             **({"generator": " and ".join(sorted(self._generators))} if self._generators else {}),
             **({} if example is None else {"example": example}),
         }

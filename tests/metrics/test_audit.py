@@ -296,8 +296,8 @@ def test_a_space_beyond_floats_is_no_trouble():
         (run([1.0] * 4, [1.0] * 8), "epsilon_row", r"needs 5 pairs .* at δ = 0: found 4$"),
         (run([1.0], [], method="estimated"), "epsilon_secret", "needs an exact rank"),
         (run([], [1.0] * 8), "epsilon_secret", "needs an exact rank"),
-        ([finding("a", 3.0, log2_size=math.log2(10))], "epsilon_secret", r"1 of 2\^3.32 fillings"),
-        ([finding("a", 0.0, log2_size=0.0)], "epsilon_secret", r"1 of 2\^0 fillings"),
+        ([finding("a", 3.0, log2_size=math.log2(10))], "epsilon_secret", "1 of 10 fillings"),
+        ([finding("a", 0.0, log2_size=0.0)], "epsilon_secret", "1 of 1 fillings"),
         ([], "auc", "0 planted, 0 controls"),
     ],
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from leakage_tasks.report.load.figures import learnt_from
@@ -15,6 +16,8 @@ KINDS = {
     "organic": "synthetic, written by a person",
     "natural": "natural, from the training text",
 }
+_HALF = 0.005
+"""Largest error of a logarithm that is rounded to two digits."""
 _MOST = 50
 """log2 of the largest number that is written in full."""
 COUNTED = {
@@ -48,7 +51,7 @@ AVAILABLE = "_available"
 
 def describe_tested(tested: Mapping[str, Any]) -> str:
     """Describe the data behind a task's values; unknown entries appear as ``name: value``."""
-    elsewhere = ["repetitions", "example", "planted_data", "planted_sha256", "planted_share"]
+    elsewhere = ["repetitions", "example", "planted_data", "planted_sha256", "planted_share", "sizes"]
     elsewhere += [f"{name}{AVAILABLE}" for name in COUNTED if name in tested]
     absent = [name for name in ("documents_too_short", "controls_too_short") if not tested.get(name)]
     facts = [_words(name, value, tested) for name, value in tested.items() if name not in (*elsewhere, *absent)]
@@ -92,7 +95,7 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             counts = [f"{int(number):,} {family}" for family, number in value.items()]
             return f"families: {', '.join(counts)}"
         case "log2_size":
-            return f"each secret is one of {_span(value, _count)} possible values"
+            return f"each secret is one of {_sizes(value, tested.get('sizes'))} possible values"
         case "generator" if isinstance(value, str):
             return f"candidates of the generator {value}"
         case "benchmark":
@@ -106,7 +109,7 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
         case "seed":
             return f"seed {int(value)}"
         case "prefix_tokens" | "suffix_tokens":
-            return f"{name.removesuffix('_tokens')}es of {_span(value, '{:,.0f}'.format)} tokens"
+            return f"{name.removesuffix('_tokens')}es of {_span(value)} tokens"
     raise KeyError(name)
 
 
@@ -140,13 +143,25 @@ def _by_copies(copies: Any) -> str:
     return f" ({', '.join(parts)})"
 
 
-def _span(value: Any, shown: Callable[[float], str]) -> str:
+def _span(value: Any) -> str:
     low, high = map(float, value if isinstance(value, list) else (value, value))
-    return shown(low) if low == high else f"{shown(low)} to {shown(high)}"
+    return f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+
+
+def _sizes(bits: Any, sizes: Any) -> str:
+    """Return the smallest and the largest size of the spaces of secrets, exact if the results state it."""
+    ends = bits if isinstance(bits, list) else [bits]
+    exact = sizes if isinstance(sizes, list) and len(sizes) == len(ends) else [None] * len(ends)
+    shown = [_count(float(end)) if size is None else f"{int(size):,}" for end, size in zip(ends, exact, strict=True)]
+    return " to ".join(dict.fromkeys(shown))
 
 
 def _count(bits: float) -> str:
-    return f"2^{bits:.1f} (about {float(f'{2**bits:.2g}'):,.0f})" if bits <= _MOST else f"2^{bits:.1f}"
+    """Return a size from its logarithm, which results state with two digits; exact if one number fits the digits."""
+    if bits > _MOST:
+        return f"2^{bits:.1f}"
+    least, most = math.ceil(2 ** (bits - _HALF)), math.floor(2 ** (bits + _HALF))
+    return f"{least:,}" if least == most else f"2^{bits:.1f} (about {float(f'{2**bits:.2g}'):,.0f})"
 
 
 def as_list(value: Any) -> list[Any]:

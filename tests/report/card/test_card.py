@@ -202,6 +202,24 @@ def test_a_fault_of_other_tasks_is_named_by_its_own_reason_without_the_remedy():
     assert unfit(cast(Any, board)) == {"membership": "inconclusive: the texts differ"}
 
 
+@pytest.mark.parametrize(
+    ("tested", "words"),
+    [
+        ({"log2_size": [7.81, 7.81], "sizes": [225, 225]}, "225"),
+        ({"log2_size": [7.81, 14.0], "sizes": [225, None]}, "225 to 2^14.0 (about 16,000)"),
+        ({"log2_size": [7.81, 13.2], "sizes": [225, 9417]}, "225 to 9,417"),
+        # Results of earlier versions have only rounded logarithms.
+        ({"log2_size": [7.81, 7.81]}, "2^7.8 (about 220)"),
+        ({"log2_size": [3.32, 6.64]}, "10 to 100"),
+        ({"log2_size": 6.64}, "100"),
+        ({"log2_size": [60.0, 60.0]}, "2^60.0"),
+        ({"log2_size": [7.81, 7.81], "sizes": [225]}, "2^7.8 (about 220)"),
+    ],
+)
+def test_a_small_size_is_exact(tested, words):
+    assert describe_tested(tested) == f"each secret is one of {words} possible values"
+
+
 def test_what_was_tested_in_words():
     tested = {
         "planted": 20,
@@ -213,7 +231,7 @@ def test_what_was_tested_in_words():
     }
     assert escaped(describe_tested(tested)) == (
         "20 canaries planted (7 of them once, 13 of them 4 times); 1,000 controls, generated like the canaries and "
-        "never planted; kind: synthetic, drawn at random; each secret is one of 2^6.6 (about 100) to 2^29.9 (about "
+        "never planted; kind: synthetic, drawn at random; each secret is one of 100 to 2^29.9 (about "
         "1,000,000,000) possible "
         "values; for example "
         "“The &lt;pin&gt; of nudilu is {digits:9}.”, with the secret in braces"
