@@ -13,6 +13,7 @@ import pytest
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.defences.sanitize import sanitize
+from leakage_tasks.report.publish import write_board, write_card, write_report
 from tests.conftest import Leakage
 from tests.core.test_stable_inputs import appended, cut, replaced
 from tests.report.made import STAMP, leaking, results
@@ -119,3 +120,39 @@ def test_card_keeps_what_someone_else_wrote(
     card.write_text("# Mine\n")
     meanwhile("leakage_tasks.report.card.card.make_card", lambda: change(card))
     check(leakage("card", result, "--card", card), card, result.parent, listed(result.parent))
+
+
+@CHANGES
+@pytest.mark.parametrize(
+    ("write", "before", "name"),
+    [
+        (write_board, "leakage_tasks.report.publish.make_board", "board.html"),
+        (write_card, "leakage_tasks.report.publish.make_card", "README.md"),
+        (write_report, "leakage_tasks.report.evidence.gather.gather", "report.html"),
+    ],
+)
+def test_reports_from_python(
+    meanwhile: Any,
+    result: Path,
+    change: Callable[[Path], None],
+    write: Callable[[Path, Path], None],
+    before: str,
+    name: str,
+) -> None:
+    meanwhile(before, lambda: change(result))
+    there = listed(result.parent)
+    with pytest.raises(LeakageError, match="changed while it was read"):
+        write(result, result.parent / name)
+    assert listed(result.parent) == there
+
+
+@CHANGES
+def test_a_card_from_python_keeps_what_someone_else_wrote(
+    meanwhile: Any, result: Path, change: Callable[[Path], None]
+) -> None:
+    card = result.parent / "README.md"
+    card.write_text("# Mine\n" * 9)
+    meanwhile("leakage_tasks.report.publish.make_card", lambda: change(card))
+    with pytest.raises(LeakageError, match=r"README\.md: changed while it was read"):
+        write_card(result, card)
+    assert "lm-eval-leakage" not in card.read_text()

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakage_tasks.core.atomic import write_text
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.card.card import make_card, read_card, read_measured_run
-from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.results import files_read, read_runs
 from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page import page
 
@@ -24,7 +25,8 @@ def write_board(results: str | Path, path: str | Path) -> None:
         >>> from leakage_tasks import write_board
         >>> write_board("results", "leaderboard.html")
     """
-    text = page(make_board(read_runs([results])))
+    with unchanged(*files_read([results])):
+        text = page(make_board(read_runs([results])))
     write_text(Path(path), text)
 
 
@@ -35,8 +37,9 @@ def write_card(results: str | Path, path: str | Path, name: str | None = None) -
         >>> from leakage_tasks import write_card
         >>> write_card("results", "README.md", name="mine")
     """
-    run = read_measured_run(Path(results))
-    card = make_card(read_card(Path(path)), Path(path), run, name=name, audited=audit_of(run, 0.0))
+    with unchanged(*files_read([results]), Path(path)):
+        run = read_measured_run(Path(results))
+        card = make_card(read_card(Path(path)), Path(path), run, name=name, audited=audit_of(run, 0.0))
     write_text(Path(path), card.text)
 
 
@@ -78,8 +81,9 @@ def write_report(
     from leakage_tasks.report.evidence.record import Settings
 
     inputs = Files(_paths(model), _path(manifest), tuple(map(Path, data)), _path(selftest))
-    evidence = gather(Path(results), Settings(name, release, delta, (), ()), inputs)
-    write_text(Path(path), page(evidence))
+    with unchanged(*files_read([results]), *inputs.paths):
+        text = page(gather(Path(results), Settings(name, release, delta, (), ()), inputs))
+    write_text(Path(path), text)
 
 
 def verify_report(
