@@ -97,7 +97,7 @@ class FrankensteinLM(ClassifierScorerLM):
         _check_seed(head, generator, seed)
         _check_bridge(head, base, bridge_size)
         masked = generator in (FRANKENSTEIN, PRETRAINED)
-        writing = {"seed": seed} if generator.startswith(TEXT) else {}
+        writing: dict[str, Any] = {"seed": seed} if generator.startswith(TEXT) else {}
         super().__init__(pretrained, generator=None if masked else generator, **writing, **kwargs)
         self._remote = bool(kwargs.get("trust_remote_code", False))
         self.head_losses: list[float] = []

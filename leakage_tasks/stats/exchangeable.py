@@ -28,11 +28,6 @@ _ROUNDING = 1e-12
 """Relative difference of sums below which two combinations count as equal."""
 
 
-def permutation_p(canonical: float, shuffled: Sequence[float]) -> float:
-    """Return (1 + number of shuffles at least as likely as the canonical order) / (shuffles + 1), a valid p-value."""
-    return (1 + sum(value >= canonical for value in shuffled)) / (len(shuffled) + 1)
-
-
 def order_p(shards: Sequence[Shard]) -> float:
     """Return the p-value of the shards' canonical orders together, by exact randomization.
 
@@ -40,8 +35,8 @@ def order_p(shards: Sequence[Shard]) -> float:
     each shard each rank among the shard's orders with equal probability, independently of the other shards. All
     combinations of orders are counted if each half of the shards has up to :data:`ENUMERATED`, otherwise :data:`DRAWS`
     are drawn with a fixed seed and the p-value is (1 + number at least as likely) / (draws + 1). For one shard the
-    result equals :func:`permutation_p`. It does not depend on the order of the shards. Raises ValueError without
-    shards.
+    result is (1 + number of shuffles at least as likely as the canonical order) / (shuffles + 1). It does not depend
+    on the order of the shards. Raises ValueError without shards.
     """
     if not shards:
         raise ValueError("no shards")

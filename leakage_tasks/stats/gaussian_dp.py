@@ -16,8 +16,8 @@ from scipy import optimize, special
 from leakage_tasks.stats.epsilon import ALPHA
 from leakage_tasks.stats.intervals import clopper_pearson
 
-MOST_MU = 100.0
-"""Largest μ that a bound may have."""
+MOST_ROOT = 1e6
+"""Value from which a root is not sought any further."""
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -110,10 +110,10 @@ def mu_of_rates(counts: Iterable[tuple[int, int]], members: int, others: int, al
 
 
 def _root(excess: Callable[[float], float]) -> float:
-    """Return where a decreasing function that is positive at 0 becomes 0; at most :data:`MOST_MU`, or more for ε."""
+    """Return where a decreasing function that is positive at 0 becomes 0, or a number above :data:`MOST_ROOT`."""
     above = 1.0
     while excess(above) > 0:
         above *= 2
-        if above > 1e6:
+        if above > MOST_ROOT:
             return above
     return float(optimize.brentq(excess, 0.0, above, xtol=1e-9))

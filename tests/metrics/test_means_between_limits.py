@@ -45,8 +45,9 @@ def test_intervals_of_probabilities_near_zero_cover_the_mean(canaries: int) -> N
     assert coverage(bootstrap_mean, canaries) < 0.85
     twins = coverage(lambda values: both(aggregates.mean_between(0, 1), values), canaries)
     assert twins >= 0.9
-    known = [ProbabilityBounds, aggregates.PROBABILITY_BOUNDS]
-    assert coverage(lambda values: both(known[1], [known[0](value, value) for value in values]), canaries) == twins
+    known = aggregates.PROBABILITY_BOUNDS
+    exact = coverage(lambda values: both(known, [ProbabilityBounds(value, value) for value in values]), canaries)
+    assert exact == twins
 
 
 def test_shares_of_draws_cover_the_mean_of_the_probabilities() -> None:
