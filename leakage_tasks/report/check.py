@@ -17,6 +17,7 @@ from leakage_tasks.report.load.results import Run, TaskResult
 from leakage_tasks.report.load.validate import printable
 
 CLAIMED = "planting-claimed"
+CLAIMED_WORDS = "planting claimed by the manifest, not proven by data: give the task planted=FILE"
 DIFFERENT_TEXTS, SHARE_CONTROLS = "texts-differ", "share-controls"
 WAIVERS = (
     *("underpowered", "no-controls", "controls-off-chance", "lower-bound", "extrapolated"),
@@ -123,8 +124,7 @@ def _flags(result: TaskResult) -> list[Flag]:
     primary = {flag.value for flag in raised if flag.row.startswith("n_x")}
     raised = [flag for flag in raised if flag.row != "n_planted" or flag.value not in primary]
     if result.claimed:
-        words = "planting claimed by the manifest, not proven by data: give the task planted=FILE"
-        raised.append(Flag(result.task, "", None, words, waiver=CLAIMED))
+        raised.append(Flag(result.task, "", None, CLAIMED_WORDS, waiver=CLAIMED))
     return raised
 
 

@@ -292,7 +292,7 @@ def test_members_are_compared_by_their_bits_per_token_and_cluster(leakage: Leaka
     assert members.after == pytest.approx(1.25 * nat)
     assert members.difference == mean_difference([2 * nat, 2 * nat], [nat, 1.5 * nat])
     assert (others.group, others.count, others.before, others.after) == ("non-members", 2, 4 * nat, 4 * nat)
-    assert "membership: bits per token" in leakage("compare", first, second)[1]
+    assert "membership: cost, bits per token" in leakage("compare", first, second)[1]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_members_are_compared_by_their_bits_per_token_and_cluster(leakage: Leaka
     [
         (1, "inconclusive: 1 shard cannot show a change, at least 6 are needed"),
         (4, "inconclusive: 4 shards cannot show a change, at least 6 are needed"),
-        (6, "less than before, by 5.00 (p = 0.031)"),
+        (6, "less than before, by 5.00 bits (p = 0.031)"),
     ],
 )
 def test_so_few_shards_that_no_change_could_show_are_inconclusive(tmp_path: Path, shards: int, verdict: str) -> None:
@@ -310,6 +310,16 @@ def test_so_few_shards_that_no_change_could_show_are_inconclusive(tmp_path: Path
     assert list(verdicts(compared(tmp_path / "a", tmp_path / "b").changes)) == [
         f"contamination_test: shards: {verdict}"
     ]
+
+
+def test_a_value_below_zero_has_the_sign_for_minus_everywhere(leakage: Leakage, tmp_path: Path) -> None:
+    for name, bits in (("a", -13.0), ("b", -14.0)):
+        found = [OrderFinding(place, 3, bits, (-11.0, -13.0)) for place in range(6)]
+        log(tmp_path / name, {"contamination_test": found})
+    out = leakage("compare", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "page.html")[1]
+    row = next(line.split() for line in out.splitlines() if line.startswith("shards"))
+    assert row == ["shards", "6", "−1.00", "−2.00", "−1.00", "–", "0.031", "–"]
+    assert "<td>−1.00</td><td>−2.00</td><td>−1.00</td>" in (tmp_path / "page.html").read_text()
 
 
 def test_orders_are_compared_by_the_gain_of_each_shard(tmp_path: Path) -> None:

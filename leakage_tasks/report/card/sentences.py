@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.core.nouns import percent
+from leakage_tasks.core.task_names import CONTAMINATION, MEMBERSHIP
 from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Column
@@ -18,6 +19,11 @@ from leakage_tasks.report.load.validate import is_finite
 SHARE = "suspected_share"
 ESTIMATE = "This estimate assumes that suspected texts are recognized as often as known texts."
 LOWER_BOUND = "This is a lower bound on leakage: another attack may extract more."
+OTHER_BOUNDS = {
+    CONTAMINATION: "This is a lower bound: another test may recognize the benchmark better.",
+    MEMBERSHIP: "This is a lower bound: another attack may distinguish the texts better.",
+}
+"""Lower bounds of tasks that extract nothing, by the task whose scoring they use."""
 UPPER_BOUND = "This is an upper bound: a stronger attack may lower it."
 COSTS = "cost_auc"
 """The metric that compares costs of true suffixes and needs no attack."""
@@ -46,7 +52,9 @@ def bound_words(result: TaskResult, column: Column) -> str:
         return COSTS_BOUND
     if column.unit == "bits" and result.headline.get("fit_not_rejected") is not None:
         return EXTRAPOLATED
-    return UPPER_BOUND if column.direction == "higher" else LOWER_BOUND
+    if column.direction == "higher":
+        return UPPER_BOUND
+    return OTHER_BOUNDS.get(result.scoring_name, LOWER_BOUND)
 
 
 def _without_leak(column: Column, figure: Figure) -> str:

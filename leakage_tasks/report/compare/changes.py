@@ -39,11 +39,12 @@ _CAUSES = {
 WITHHELD = "not compared, because runs do not state which natural secrets were extracted"
 HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "detectable")
 READING = (
-    "A difference is after minus before, for canaries, pairs, texts or shards of both runs. p is two-sided, for no "
-    "change: from sign flips (means, and shares of several pairs per document) or McNemar's exact test (other shares). "
-    "Intervals are Student's and Newcombe's. A "
-    "difference smaller than the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 "
-    "runs. Differences are between these two models: a second training with equal settings may also change the values."
+    "A difference is after minus before, for canaries, pairs, texts or shards of both runs. A lower cost per token "
+    "means that the model knows a text better. p is two-sided, for no change: from sign flips (means, and shares of "
+    "several pairs per document) or McNemar's exact test (other shares). Intervals are Student's and Newcombe's; "
+    "those of shares are approximate, so p decides if an interval without 0 has a p above 5 %. A difference smaller "
+    "than the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 runs. Differences "
+    "are between these two models: a second training with equal settings may also change the values."
 )
 
 
@@ -185,12 +186,12 @@ def verdicts(changes: Sequence[Change]) -> Iterator[str]:
             missed = (
                 ""
                 if difference.min_detectable is None
-                else f"; smallest detectable change {number(difference.min_detectable)}"
+                else f"; smallest detectable change {_amount(change, difference.min_detectable)}"
             )
             words = f"no change shown (p = {p_text(difference.p)}{missed})"
         else:
             direction = "less" if difference.value < 0 else "more"
-            words = f"{direction} than before, by {number(abs(difference.value))} (p = {p_text(difference.p)})"
+            words = f"{direction} than before, by {_amount(change, abs(difference.value))} (p = {p_text(difference.p)})"
             words += _CAUSES.get(change.group, "")
         if change.bounds:
             words += f"; {change.bounds} of {change.count} exposures are bounds or extrapolated: raise budget="
@@ -210,6 +211,8 @@ def page(comparisons: Sequence[Comparison], picture: str | None) -> str:
         row=_row,
         verdicts=verdicts,
         number=number,
+        minus=_minus,
+        signed=_signed,
         picture=picture,
         reading=READING,
     )
@@ -221,8 +224,8 @@ def _row(change: Change) -> tuple[str, ...]:
     return (
         change.group,
         f"{change.count:,}",
-        number(change.before),
-        number(change.after),
+        _minus(number(change.before)),
+        _minus(number(change.after)),
         _signed(difference.value),
         interval,
         p_text(difference.p),
@@ -232,4 +235,14 @@ def _row(change: Change) -> tuple[str, ...]:
 
 def _signed(value: float | None) -> str:
     shown = number(value)
-    return f"+{shown}" if value is not None and value > 0 else shown.replace("-", "−", 1)
+    return f"+{shown}" if value is not None and value > 0 else _minus(shown)
+
+
+def _minus(shown: str) -> str:
+    """Return a number with the sign for minus."""
+    return f"−{shown[1:]}" if shown.startswith("-") else shown
+
+
+def _amount(change: Change, value: float) -> str:
+    """Return a value with its unit."""
+    return f"{number(value)} {COMPARED[change.task].measure}".rstrip()

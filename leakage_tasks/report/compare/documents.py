@@ -70,6 +70,13 @@ class Compared(NamedTuple):
     controls: str = NEVER
     together: str = IN_ALL
 
+    @property
+    def measure(self) -> str:
+        """The unit of the values; empty for shares."""
+        if self.kind == "share":
+            return ""
+        return "bits per token" if self.title.endswith("bits per token") else "bits"
+
 
 def documents_of(task: str, run: Run, details: Details) -> dict[str, Document]:
     """Return the documents of a task that have a value in one run, by id, as both ``before`` and ``after``.
@@ -168,9 +175,9 @@ COMPARED = {
     EXPOSURE: Compared("exposure, bits", "canary", _exposures, "mean"),
     EXTRACTION: Compared("share extracted", "canary", _extracted),
     SUFFIXES: Compared("recall", "pair", _suffixes),
-    WINDOWS: Compared("bits per token", "document", _windows, "mean"),
+    WINDOWS: Compared("cost, bits per token", "document", _windows, "mean"),
     TEXTS: Compared("share of texts with a run", "text", _texts, controls=RUNS_OF_CONTROLS, together=ALL_TEXTS),
-    MEMBERSHIP: Compared("bits per token", "text", _memberships, "mean", controls=NON_MEMBERS),
+    MEMBERSHIP: Compared("cost, bits per token", "text", _memberships, "mean", controls=NON_MEMBERS),
     CONTAMINATION: Compared("gain of the canonical order, bits", "shard", _shards, "mean"),
 }
 """The tasks that can be compared."""

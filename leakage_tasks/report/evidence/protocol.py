@@ -17,7 +17,7 @@ from leakage_tasks.core.records import WrongField, mapping
 from leakage_tasks.metrics.scoring import SCORINGS
 from leakage_tasks.report.card.sentences import describe_attacks
 from leakage_tasks.report.card.tested import describe_tested
-from leakage_tasks.report.check import CLAIMED
+from leakage_tasks.report.check import CLAIMED, CLAIMED_WORDS
 from leakage_tasks.report.evidence.record import Check, Fact, Facts, Tested
 from leakage_tasks.report.load.command_line import SEEDS, command_of, declarations
 from leakage_tasks.report.load.results import Run, TaskResult
@@ -38,8 +38,10 @@ _OF_MODEL = {
     "model_revision": "Revision",
     "model_sha": "Commit",
 }
-HASHED = ("canaries", "data", "controls", "part")
+HASHED = ("canaries", "data", "controls", "part", "prompts", "ordinary")
 """Names of protocols' entries that are hashes."""
+_NAMES = {"of": "Benchmark", "of_split": "Split of the benchmark", "ordinary": "Ordinary prompts"}
+"""Names of options in the report, if the option's own name is no noun."""
 SELFTEST = "leakage selftest --model hf --model_args … -o selftest.json"
 _BUDGETED = ("exposure", "extraction")
 """Goals whose attacks have a budget."""
@@ -81,7 +83,7 @@ def _task(result: TaskResult) -> Iterator[Fact]:
     if scoring is not None and scoring.goal in _BUDGETED and "budget" not in declared.protocol:
         yield Fact("Budget", f"default: up to {BUDGET:,} sequences for a document")
     for name, value in declared.protocol.items():
-        words = name.replace("_", " ").capitalize()
+        words = _NAMES.get(name, name.replace("_", " ").capitalize())
         yield Fact(f"{words} (hash)" if name in HASHED else words, as_words(value))
     yield Fact("Other options", f"defaults of lm-eval-leakage {declared.version or '(version not recorded)'}")
 
@@ -144,8 +146,7 @@ def checks_of(run: Run) -> Iterator[Check]:
                 held = None if value is None else value >= row.check.below
                 yield Check(task, row.check.name, row.check.words, name, value, row.check.below, held)
         if result.tested.get("planted") and result.tested.get("kinds") != ["natural"]:
-            words = "planting proven by the data: the task read them with planted=FILE"
-            yield Check(task, CLAIMED, words, "planting", None, 0.0, not result.claimed)
+            yield Check(task, CLAIMED, CLAIMED_WORDS, "planting", None, 0.0, not result.claimed)
 
 
 def read_selftest(path: Path) -> tuple[list[Fact], tuple[Tested, ...]]:

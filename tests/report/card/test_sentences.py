@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 
 from leakage_tasks.metrics.costs import cost_rows
-from leakage_tasks.metrics.metric import always
+from leakage_tasks.metrics.metric import MetricSpec, always
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.card.sentences import (
     COSTS_BOUND,
@@ -139,3 +140,18 @@ def test_of_figures_that_are_better_when_higher_it_is_an_upper_bound(tmp_path: P
     content = tiered()
     content["configs"]["canary_extraction"]["leakage"]["hidden_metrics"]["hdt"] = 0.85
     assert sentences(tmp_path, content)["canary_extraction/hdt"].endswith(UPPER_BOUND)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "words"),
+    [
+        ("contamination_test", "This is a lower bound: another test may recognize the benchmark better."),
+        ("membership", "This is a lower bound: another attack may distinguish the texts better."),
+        ("suffix_extraction", "This is a lower bound on leakage: another attack may extract more."),
+    ],
+)
+def test_a_task_that_extracts_nothing_has_a_bound_of_its_own(tmp_path: Path, scoring: str, words: str) -> None:
+    row = MetricSpec("value", "a value", "share", direction="lower", headline=True).row(always, fmean).declaration()
+    declared = {"schema": 2, "measures": "leakage", "protocol": {}, "tested": {}, "attacks": [], "rows": {"value": row}}
+    content = results({scoring: {"value": 0.6}}, declared={scoring: declared})
+    assert words in sentences(tmp_path, content)[f"{scoring}/value"]

@@ -15,10 +15,12 @@ from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
 from leakage_tasks.report.evidence.files import Files
 from leakage_tasks.report.evidence.gather import gather
 from leakage_tasks.report.evidence.page import page
+from leakage_tasks.report.evidence.protocol import protocol_of
 from leakage_tasks.report.evidence.record import Evidence, Settings, canonical
+from leakage_tasks.report.load.results import read_runs
 from tests.conftest import Leakage, Refused
 from tests.report.evidence.conftest import SETTINGS
-from tests.report.made import STAMP
+from tests.report.made import STAMP, declaration, leaking, results, write
 from tests.report.pages import canary, usual_canaries, write_run
 
 PLAIN = Settings("", "", 0.0, (), ())
@@ -220,3 +222,13 @@ def test_the_command_writes_the_page(results: Path, model: Path, tmp_path: Path,
 def test_a_wrong_option_is_one_clear_line(results: Path, tmp_path: Path, refused: Refused, words: Any, why: str):
     assert why in refused("report", results, "-o", tmp_path / "a.html", *words)
     assert not (tmp_path / "a.html").exists()
+
+
+def test_options_whose_names_are_no_nouns_have_other_names(tmp_path: Path):
+    protocol = {"of": "gsm8k", "of_split": "test", "ordinary": "ab" * 8}
+    declared = {"canary_exposure": declaration("canary_exposure", protocol=protocol)}
+    content = results({"canary_exposure": leaking()["canary_exposure"]}, declared=declared)
+    (run,) = read_runs([write(tmp_path, content)])
+    found = {fact.name: fact.value for group in protocol_of(run) for fact in group.facts}
+    assert (found["Benchmark"], found["Split of the benchmark"]) == ("gsm8k", "test")
+    assert found["Ordinary prompts (hash)"] == "ab" * 8

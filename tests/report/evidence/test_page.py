@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from typing import Any
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.core.records import WrongField
+from leakage_tasks.report.check import CLAIMED, CLAIMED_WORDS
 from leakage_tasks.report.evidence.page import digest_in, page, record_in
-from leakage_tasks.report.evidence.record import Evidence, canonical, digest_of, evidence_from_json
+from leakage_tasks.report.evidence.record import Check, Evidence, canonical, digest_of, evidence_from_json
 from tests.report.evidence.leaves import another, changed, leaves
 from tests.report.pages import Parsed
 
@@ -113,3 +115,13 @@ def test_every_leaf_of_the_record_is_visible(evidence: Evidence, data: st.DataOb
     except WrongField:
         return
     assert without_record(page(read)) != without_record(page(evidence)), path
+
+
+def test_a_check_states_the_condition_to_avoid_once(evidence: Evidence):
+    planting = Check("canary_exposure", CLAIMED, CLAIMED_WORDS, "planting", None, 0.0, True)
+    few = Check(
+        "canary_exposure", "underpowered", "underpowered: fewer than 17 canaries", "n_planted", 3.0, 17.0, False
+    )
+    shown = page(dataclasses.replace(evidence, checks=(planting, few)))
+    found = re.findall(r"<td>([\w-]+)<small>(.*?)</small></td>", shown)
+    assert found == [(CLAIMED, CLAIMED_WORDS), ("underpowered", "fewer than 17 canaries")]
