@@ -83,7 +83,11 @@ def _draw_points(axes: Axes, points: Sequence[TradePoint], number: int, model: s
 def _draw_front(axes: Axes, points: Sequence[TradePoint]) -> list[Entry]:
     """Draw the border of the dominated area: between two neighbours it takes the worse of both values."""
     members = [point for point in points if point.standing == ON_FRONT]
-    if len(members) < 2:
+    if len(members) == 1:
+        # A single run has no border; the legend explains its outline.
+        outline: dict[str, Any] = {"marker": "o", "color": "white", "markeredgecolor": "black", "markeredgewidth": 1.5}
+        return [(axes.plot([], [], linestyle="none", markersize=7, **outline)[0], "front")]
+    if not members:
         return []
     # From one member to the next, the first value gets worse and the second better.
     look: dict[str, Any] = {"drawstyle": "steps-post", "color": "black", "linestyle": ":", "linewidth": 1.3}

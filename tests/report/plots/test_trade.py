@@ -55,6 +55,19 @@ def test_marks_are_at_the_values_and_intervals_at_their_ends():
     assert [[0.9, 2.5], [0.9, 3.5]] in bars
 
 
+@pytest.mark.parametrize(
+    ("points", "named"),
+    [
+        (POINTS, ["hf", "front", "95 % interval"]),
+        ([POINTS[0], point("c", 0.4, 4.0, "dominated by a")], ["hf", "front", "95 % interval"]),
+        ([point("d", 0.7, 5.0, UNRANKED)], ["not ranked: on no front", "95 % interval"]),
+    ],
+)
+def test_the_legend_names_the_front_also_if_a_single_run_is_on_it(points: list[TradePoint], named: list[str]):
+    (legend,) = drawn(*points).legends
+    assert [text.get_text() for text in legend.get_texts()] == named
+
+
 SIDES = st.sampled_from(["lower", "higher"])
 
 
