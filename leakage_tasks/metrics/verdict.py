@@ -82,7 +82,8 @@ class _Tested(NamedTuple):
     """The test of canaries planted ``copies`` times (0: any number of times).
 
     ``number`` is the number of canaries, ``shown`` the metric in words, ``p`` the probability of such a metric by
-    chance, and ``missed`` the smallest detectable value in words.
+    chance, and ``missed`` the smallest detectable value in words. ``least`` is the smallest ``p`` that this number of
+    canaries can have.
     """
 
     copies: int
@@ -90,6 +91,7 @@ class _Tested(NamedTuple):
     shown: str
     p: float
     missed: str
+    least: float
 
 
 def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> Verdict | None:
@@ -234,6 +236,10 @@ def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
         return Verdict(
             "above chance", f"{least.shown} with probability {p_text(least.p)}; {_not_significant(headline)}", where
         )
+    if headline.least > ALPHA:
+        few = f"{counted(headline.number, 'secret')}{_planted(headline.copies)}"
+        more = "plant more canaries, or secrets of more possible values"
+        return Verdict("inconclusive", f"{few} cannot show p = {ALPHA:.2g}: {more}")
     if bounds:
         return Verdict("inconclusive", "the exposure of some canaries is only a lower bound")
     return Verdict("not above chance", _not_significant(headline))
@@ -324,7 +330,10 @@ def _exposed(copies: int, number: int, mean: float, tested: Mapping[str, Any]) -
     p = chance_of_mean_exposure(mean, number, min(_sizes(tested), default=largest), largest)
     shown = f"chance alone exposes {counted(number, 'secret')}{_planted(copies)} this much"
     missed = detectable_exposure(number, largest)
-    return _Tested(copies, number, shown, p, "" if missed is None else f"a mean exposure below {missed:.2f} bits")
+    words = "" if missed is None else f"a mean exposure below {missed:.2f} bits"
+    # The most exposed secrets have rank 1.
+    least = 2.0 ** (-number * largest)
+    return _Tested(copies, number, shown, p, words, least)
 
 
 def _extracted(copies: int, number: int, rate: float, chance: float) -> _Tested:
@@ -332,7 +341,8 @@ def _extracted(copies: int, number: int, rate: float, chance: float) -> _Tested:
     p = float(stats.binom.sf(hits - 1, number, chance))
     missed = rate_shown(least_hits(number, chance), number)
     words = "" if missed is None else f"an extraction rate below {percent(missed)}"
-    return _Tested(copies, number, f"random guesses extract {hits} of {number}{_planted(copies)}", p, words)
+    shown = f"random guesses extract {hits} of {number}{_planted(copies)}"
+    return _Tested(copies, number, shown, p, words, chance**number)
 
 
 def _planted(copies: int) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from leakage_tasks.core.nouns import counted
 from leakage_tasks.metrics.costs import SuffixCost, cost_auc, cost_p
 from leakage_tasks.metrics.verdict import NOT_RANDOM, Verdict, verdict_of
 
@@ -99,8 +100,20 @@ def test_natural_secrets_beside_canaries_without_a_tier_cannot_be_tested() -> No
 
 def test_an_exposure_above_the_largest_possible_one_is_not_called_undetectable() -> None:
     words = verdict(EXPOSED, {"log2_size": [1.0, 1.0]}, exposure=0.7, n_planted=3).words
-    assert words.startswith("not above chance: p = 0.")
+    assert words.startswith("inconclusive: 3 secrets cannot show")
     assert "not detectable" not in words
+
+
+@pytest.mark.parametrize(("size", "number", "enough"), [(2, 4, 5), (10, 1, 2), (4, 2, 3)])
+def test_canaries_that_cannot_be_above_chance_are_inconclusive(size: int, number: int, enough: int) -> None:
+    tested = {"log2_size": [round(math.log2(size), 2)] * 2}
+    needed = "cannot show p = 0.05: plant more canaries, or secrets of more possible values"
+    for usual, figure, best in ((EXPOSED, "exposure", math.log2(size)), (EXTRACTED, "extracted", 1.0)):
+        for value in (0.0, best):
+            found = verdict(usual, tested, **{figure: value}, n_planted=number)
+            assert found.words == f"inconclusive: {counted(number, 'secret')} {needed}"
+        assert verdict(usual, tested, **{figure: best}, n_planted=enough).short == "above chance"
+        assert verdict(usual, tested, **{figure: 0.0}, n_planted=enough).short == "not above chance"
 
 
 def test_what_is_not_detected_in_a_small_space_is_that_of_its_ranks() -> None:
