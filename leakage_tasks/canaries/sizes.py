@@ -54,7 +54,7 @@ def high_share(record: Sidecar, canaries: Iterable[Canary]) -> str | None:
         return None
     added = f"{copies:,} added to {record.input_rows:,} rows"
     return (
-        f"{share:.0%} of {unit}{record.output} are copies of canaries ({added}): a "
+        f"{100 * share:.0f} % of {unit}{record.output} are copies of canaries ({added}): a "
         "model trained on it differs from one trained on your data, so its leak and its usefulness may differ too: "
         "plant into more data, or make fewer canaries or repetitions"
     )

@@ -147,6 +147,6 @@ def _by_chance(run: Run, limit: Limit) -> Iterator[str]:
             secrets = counted(number_of_secrets, "secret")
             yield (
                 f"{run.name}: {task}: by chance alone, the highest exposure among {secrets} exceeds "
-                f"{number(limit.value)} bits in {chance:.0%} of runs: raise the limit, or limit the mean "
+                f"{number(limit.value)} bits in {100 * chance:.0f} % of runs: raise the limit, or limit the mean "
                 f"with --limit {headline_of(result, 'exposure')}=…"
             )

@@ -52,7 +52,7 @@ def check(subject: Subject) -> SelfTestRow:
     tied = tie_share(subject)
     if tied > MOST_TIED:
         why = "so ranks have no meaning: give a --template with values that the model knows"
-        return skipped(NAME, f"{tied:.0%} of the fillings have equal costs, {why}")
+        return skipped(NAME, f"{100 * tied:.0f} % of the fillings have equal costs, {why}")
     findings, size = subject.ranked.findings, subject.canaries[0].space.size
     shares = [share_of(finding, size, tied) for finding in findings]
     bounds = sum(share.bound for share in shares)
@@ -66,7 +66,7 @@ def check(subject: Subject) -> SelfTestRow:
         f"distance from uniform is {far:.2f} (Kolmogorov-Smirnov), p = {p:.2g}"
     )
     words += f"; only a bound is known for {bounds}" if bounds else ""
-    words += f"; allows for ties of up to {tied:.0%} of the fillings" if tied else ""
+    words += f"; allows for ties of up to {100 * tied:.0f} % of the fillings" if tied else ""
     figures = {
         "n": len(shares),
         "p": p,

@@ -43,7 +43,7 @@ class Precision:
         return least, max(least, int((costs <= cost + slack).sum()))
 
     def __str__(self) -> str:
-        share = f" or {self.share:.0%} of the cost" if self.share else ""
+        share = f" or {100 * self.share:.0f} % of the cost" if self.share else ""
         noise = "" if self.noise is None else f", whose rounding noise is {self.noise:.2g} bits a text"
         return f"{self.bits:.3g} bits{share}" + (f" in {self.dtype}{noise}" if self.dtype else "")
 

@@ -96,7 +96,7 @@ def summary(rows: list[SelfTestRow]) -> str:
     rest = f", {skipped} do not apply" if skipped > 1 else ", 1 does not apply" if skipped else ""
     if broken:
         return f"{broken} of {held + broken} checks did not hold{rest}"
-    chance = f"a correct model fails one by chance in {FALSE_ALARMS:.0%} of runs"
+    chance = f"a correct model fails one by chance in {100 * FALSE_ALARMS:.0f} % of runs"
     return f"all {held} checks held{rest} ({chance})" if held else "no check applies"
 
 

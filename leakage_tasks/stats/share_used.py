@@ -137,7 +137,9 @@ def corrected_share(guessed: Estimate, tpr: Estimate, fpr: Estimate, mixed: bool
         ValueError: If the true positive rate is not above the false positive rate.
     """
     if tpr.value <= fpr.value:
-        raise ValueError(f"the rule guesses {tpr.value:.0%} of members and {fpr.value:.0%} of non-members")
+        raise ValueError(
+            f"the rule guesses {100 * tpr.value:.0f} % of members and {100 * fpr.value:.0f} % of non-members"
+        )
     shares = np.linspace(0, 1, STEPS + 1)
     gap = guessed.value - shares * tpr.value - (1 - shares) * fpr.value
 

@@ -100,7 +100,7 @@ def test_what_went_where_is_said(text: Places, ran: Any) -> None:
     options = ("--validation", text["valid"], "--validation-output", text["v"])
     out, err = ran("plant", text.manifest, text["train"], "-o", text["t"], *options)
     # Validation data trains nothing, so its share of copies is no matter.
-    assert err.startswith("leakage: warning: 72% of t.txt are copies of canaries (127 added to 50 rows)")
+    assert err.startswith("leakage: warning: 72 % of t.txt are copies of canaries (127 added to 50 rows)")
     assert err.count("\n") == 1
     assert out.splitlines() == [
         f"{text['t']}: 127 copies of 5 canaries for training among 50 rows of 'text'; left out: 2 controls; "

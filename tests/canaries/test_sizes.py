@@ -96,13 +96,13 @@ def planted(folder: Path, rows: int, name: str, **options: str) -> str | None:
 @pytest.mark.parametrize(
     ("rows", "name", "options", "said"),
     [
-        (220, ".jsonl", {}, "24% of out.jsonl are copies of canaries (68 added to 220 rows)"),
-        (1292, ".jsonl", {}, "5% of out.jsonl"),
+        (220, ".jsonl", {}, "24 % of out.jsonl are copies of canaries (68 added to 220 rows)"),
+        (1292, ".jsonl", {}, "5 % of out.jsonl"),
         (1293, ".jsonl", {}, None),
         # 68 of 288 lines, yet of 68,000 characters 2,600.
         (220, ".txt", {}, None),
-        (20, ".txt", {}, "23% of the characters of out.txt"),
-        (680, ".jsonl", {"turn": "last"}, "10% of out.jsonl"),
+        (20, ".txt", {}, "23 % of the characters of out.txt"),
+        (680, ".jsonl", {"turn": "last"}, "10 % of out.jsonl"),
     ],
 )
 def test_data_that_is_largely_copies_is_warned_of(

@@ -58,7 +58,7 @@ def planted(tmp_path: Path, manifest: Path, hub: ServedHub, name: str, *words: o
     done = run(hub, tmp_path / "home", "plant", manifest, f"hub:{name}", "-o", tmp_path / "out", *words)
     assert done.returncode == 0
     # Six copies of 80 rows are worth a remark.
-    assert done.stderr.startswith("leakage: warning: 7% of out are copies of canaries (6 added to 80 rows)")
+    assert done.stderr.startswith("leakage: warning: 7 % of out are copies of canaries (6 added to 80 rows)")
     assert done.stderr.count("\n") == 1
     plant(manifest, Path(f"hub:{hub.folder}"), tmp_path / "local")
     assert rows_of(tmp_path / "out").equals(rows_of(tmp_path / "local"))

@@ -183,7 +183,7 @@ def test_flags_of_older_results_have_their_waivers(ran: Ran, tmp_path: Path):
 
 def test_a_limit_that_chance_exceeds_is_noted(leakage: Leakage, run: Path):
     _, out, _ = leakage("check", run, "--max-exposure", 5)
-    assert "by chance alone, the highest exposure among 20 secrets exceeds 5.00 bits in 47% of runs" in out
+    assert "by chance alone, the highest exposure among 20 secrets exceeds 5.00 bits in 47 % of runs" in out
 
 
 @pytest.mark.parametrize(

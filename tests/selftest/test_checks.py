@@ -94,7 +94,7 @@ def test_a_model_that_only_scores_is_compared_with_nothing_but_itself() -> None:
     tested = replace(made(HarnessTarget(lm)), lm=lm)
     rows = [check(tested) for check in CHECKS]
     assert [row.verdict for row in rows] == [HELD, NOT_APPLICABLE, NOT_APPLICABLE, HELD]
-    assert "2% of the cost" in rows[3].words
+    assert "2 % of the cost" in rows[3].words
     lm.batch_size = 1
     assert "larger --batch_size" in batch_size.check(replace(tested, lm=lm)).words
 

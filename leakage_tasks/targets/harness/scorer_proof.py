@@ -251,9 +251,9 @@ def _check_ties(costs: FloatArray, tolerances: FloatArray, *, refuse: bool) -> N
         warn_once(f"leakage: {ties}: ranks count ties against the secret, so exposure is too low and proves no safety")
     elif tied > SUSPICIOUS_TIES:
         warn_once(
-            f"leakage: {tied:.0%} of {len(costs)} random fillings cost exactly as much as another filling, which is "
-            "typical of rounded scores (16 bits, a server's decimals): ranks count ties against the secret, so "
-            "exposure is too low"
+            f"leakage: {100 * tied:.0f} % of {len(costs)} random fillings cost exactly as much as another filling, "
+            "which is typical of rounded scores (16 bits, a server's decimals): ranks count ties against the secret, "
+            "so exposure is too low"
         )
 
 

@@ -51,7 +51,8 @@ def check_controls(corpus: CorpusIndex, controls: CorpusIndex, data: str, unseen
     share = shared_ngrams(corpus, controls, n)
     if share is not None and share > OVERLAP:
         raise OptionError(
-            f"controls={unseen}: {share:.0%} of its {n}-grams are also in {data}: give text that is not in the corpus"
+            f"controls={unseen}: {100 * share:.0f} % of its {n}-grams are also in {data}: give text that is not "
+            "in the corpus"
         )
 
 

@@ -318,7 +318,7 @@ def _overlapping(folder):
         (lambda path: {"data": "hub:owner/name"}, "make an index of it once, with 'leakage index hub:owner/name"),
         (lambda path: {"tokenizer": None}, "an index holds tokens: pass --metadata tokenizer="),
         (lambda path: {"controls": str(path / "seen.jsonl")}, "holds the same text as data="),
-        (_overlapping, r"both.jsonl: \d+% of its 50-grams are also in .*: give text that is not in the corpus"),
+        (_overlapping, r"both.jsonl: \d+ % of its 50-grams are also in .*: give text that is not in the corpus"),
         (_other_tokenizer, "other: its tokens are of the tokenizer '.*merging', which is another than the model's"),
         (lambda path: {"kinds": "empty:shot"}, "kinds has 'shot'; did you mean 'short'"),
         (lambda path: {"kinds": "empty:empty", "ordinary": None}, "kinds names a kind twice"),
