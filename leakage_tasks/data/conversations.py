@@ -91,7 +91,8 @@ def _role(shape: RowShape, column: str) -> Role:
     return "user" if column == shape.prompt_column else shape.extra[column]
 
 
-def _turn(turn: Mapping[str, Any], origin: str) -> dict[str, Any]:
+def _turn(turn: Mapping[str, Any] | None, origin: str) -> dict[str, Any]:
+    turn = turn or {}
     speaker, content = keys_of(turn) or KEYS[0]
     role = turn.get(speaker)
     if not isinstance(role, str):
@@ -106,7 +107,7 @@ def _text(content: Any, origin: str) -> str | None:
     """Return the text of a content, which can be a list of parts."""
     if content is None or isinstance(content, str):
         return content
-    texts = [part if isinstance(part, str) else part.get("text") for part in content]
+    texts: list[Any] = [part.get("text") if isinstance(part, dict) else part for part in content]
     if not all(isinstance(text, str) for text in texts):
         raise PlantingError(
             f"{origin}: holds more than text, such as an image: leave the row out, or leave --apply_chat_template out"

@@ -82,10 +82,10 @@ def turns_of(value: Any) -> Turns:
     return tuple(texts)
 
 
-def texts_in(turn: Mapping[str, Any]) -> Turns:
-    """Return the texts in the content of one turn."""
-    keys = keys_of(turn)
-    content = None if keys is None else turn.get(keys[1])
+def texts_in(turn: Mapping[str, Any] | None) -> Turns:
+    """Return the texts in the content of one turn; none of a null turn, which typed columns can hold."""
+    keys = keys_of(turn or {})
+    content = None if turn is None or keys is None else turn.get(keys[1])
     if isinstance(content, str):
         return (content,)
     parts = content if isinstance(content, list) else ()

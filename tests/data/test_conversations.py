@@ -148,3 +148,12 @@ def test_calls_and_tools_are_kept_and_empty_fields_left_out(tmp_path: Path) -> N
 def test_a_row_that_no_template_can_render_is_one_line(tmp_path: Path, row: dict[str, Any], message: str) -> None:
     with pytest.raises(PlantingError, match=message):
         conversation_of(row, tmp_path)
+
+
+def test_a_null_turn_of_a_typed_column_is_one_line_and_has_no_text(tmp_path: Path) -> None:
+    row = {"messages": [{"role": "user", "content": "a"}, None]}
+    with pytest.raises(PlantingError, match=r"row 0 \(from 0\): turn 2: has no 'role': name its speaker"):
+        conversation_of(row, tmp_path, "parquet")
+    path = tmp_path / "rows.parquet"
+    layout = format_of(path).survey(path, Columns())
+    assert list(format_of(path).texts(path, layout, Columns())) == [("a",)]
