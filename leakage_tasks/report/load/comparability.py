@@ -67,13 +67,19 @@ def separation_reason(group: Sequence[Run], first: Sequence[Run]) -> str:
 
 
 def differences(run: Run, other: Run) -> list[str]:
-    """List how the protocols of ``run`` and ``other`` differ in the leakage tasks that both have."""
+    """List how the protocols of ``run`` and ``other`` differ in the leakage tasks that both have.
+
+    Tasks with equal differences share an entry.
+    """
     ours, theirs = measured(run), measured(other)
     tasks_by_words: dict[str, list[str]] = {}
-    for task in ours.keys() & theirs.keys():
+    for task in sorted(ours.keys() & theirs.keys()):
         for words in _between(protocol(run, task), protocol(other, task)):
             tasks_by_words.setdefault(words, []).append(task)
-    return sorted(f"{', '.join(sorted(tasks))}: {words}" for words, tasks in tasks_by_words.items())
+    words_by_tasks: dict[str, list[str]] = {}
+    for words, tasks in sorted(tasks_by_words.items()):
+        words_by_tasks.setdefault(", ".join(tasks), []).append(words)
+    return [f"{tasks}: {'; '.join(words)}" for tasks, words in sorted(words_by_tasks.items())]
 
 
 def protocol(run: Run, task: str) -> dict[str, Any]:

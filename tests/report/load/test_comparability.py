@@ -51,7 +51,20 @@ def test_runs_that_were_asked_the_same_are_comparable(tmp_path: Path):
 def test_what_was_asked_otherwise_sets_a_run_apart_and_is_the_reason(tmp_path: Path, changed: dict, reason: str):
     runs = _runs(tmp_path, a=results(leaking()), b=_declaring(**changed))
     assert _grouped(runs) == [["a"], ["b"]]
-    assert f"canary_exposure, canary_extraction: {reason}" in separation_reason([runs["b"]], [runs["a"]])
+    found = separation_reason([runs["b"]], [runs["a"]])
+    assert found.startswith("canary_exposure, canary_extraction: ")
+    assert reason in found.partition(": ")[2].split("; ")
+
+
+def test_the_differences_of_a_task_follow_its_name_once(tmp_path: Path):
+    both = {"protocol": {"canaries": "ab" * 32, "budget": 100}}
+    declared = {task: declaration(task, **both) for task in leaking()}
+    declared["canary_extraction"]["protocol"] = {**both["protocol"], "known": "none", "beam": 3}
+    runs = _runs(tmp_path, a=results(leaking()), b=results(leaking(), declared=declared))
+    assert separation_reason([runs["b"]], [runs["a"]]) == (
+        "canary_exposure, canary_extraction: budget 100 instead of unset; "
+        "canary_extraction: beam 3 instead of unset; known none instead of unset"
+    )
 
 
 def test_fewer_documents_set_a_run_apart(tmp_path: Path):
@@ -126,7 +139,7 @@ CALIBRATED = {"protocol": {"label-search.signal": "calibrated"}}
         (
             ({"tested": {"generator": "frankenstein"}}, {"head": "train", "text": "a.txt", "head_epochs": 3}),
             ({"tested": {"generator": "frankenstein"}}, {"head": "adapter", "text": "b.txt", "base": "bert"}),
-            "head adapter instead of train; canary_extraction: text b.txt instead of a.txt",
+            "canary_extraction: base bert instead of unset; head adapter instead of train; text b.txt instead of a.txt",
         ),
         ((CALIBRATED, {"reference": "one"}), (CALIBRATED, {"reference": "two"}), "reference two instead of one"),
         ((CALIBRATED, {"reference": "one"}), (CALIBRATED, {}), "reference unset instead of one"),
