@@ -62,7 +62,10 @@ _WATCHED = "checked_by_lm_eval_leakage"
 def embedded_tokens(lm: Any) -> EmbeddedTokens:
     """Return the embedded tokens of a harness model, and check the ids of every later forward pass of the model."""
     model = getattr(lm, "model", None)
-    tokens = EmbeddedTokens(model if isinstance(model, nn.Module) else None, getattr(lm, "tokenizer", None))
+    if not isinstance(model, nn.Module):
+        # The tokenizer is not read: some harness models load it from the network at first use.
+        return EmbeddedTokens(None, None)
+    tokens = EmbeddedTokens(model, getattr(lm, "tokenizer", None))
     tokens.watch()
     return tokens
 

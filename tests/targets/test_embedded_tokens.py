@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lm_eval
 import pytest
 import torch
+from lm_eval.models.dummy import DummyLM
 from lm_eval.models.huggingface import HFLM
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -166,3 +168,15 @@ def test_a_real_chat_model_with_a_token_added_to_its_template(tmp_path: Path) ->
     lm = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=4)
     with pytest.raises(MissingEmbeddingError, match=f"^the chat template: {SAID.format(number)}"):
         run(lm, tmp_path, PLAIN, apply_chat_template=True)
+
+
+def test_the_tokenizer_of_a_model_without_weights_is_not_read() -> None:
+    class Remote(DummyLM):
+        @property
+        def tokenizer(self) -> Any:  # type: ignore[override]
+            raise OSError("no network")
+
+    known = embedded_tokens(Remote())
+    assert known.complete
+    with pytest.raises(TargetError, match="two scores of one text differ"):
+        lm_eval.simple_evaluate(model=Remote(), tasks=["canary_exposure"], bootstrap_iters=0)
