@@ -187,7 +187,9 @@ def audit(
     temporary = tempfile.TemporaryDirectory(prefix="leakage-audit-") if output is None else None
     folder = Path(temporary.name if temporary else str(output))
     with as_manifest(canaries, needed=not set(tasks).isdisjoint(CANARY_TASKS)) as manifest:
-        options = {"attack": attack, "seed": seed, **metadata} | ({"canaries": str(manifest)} if manifest else {})
+        options = {**metadata, **({"canaries": str(manifest)} if manifest else {})}
+        # Tasks without an attack or a seed warn about one that is given.
+        options |= {name: value for name, value in (("attack", attack), ("seed", seed)) if value not in ("auto", 0)}
         chat = {"apply_chat_template": apply_chat_template, "system_instruction": system_instruction}
         results, file = evaluate_into(folder, name or _name_of(model), lm, tasks, options, **chat)
     return Audit(file, results, temporary)

@@ -174,3 +174,13 @@ def test_turns_of_a_chat_are_those_of_the_harness(tmp_path: Path) -> None:
     assert {each.canary: each.rank for each in found.findings["canary_exposure"]} == ranks
     plain = audit(model, tokenizer, canaries, tasks=["canary_exposure"])
     assert {each.canary: each.rank for each in plain.findings["canary_exposure"]} != ranks
+
+
+def test_defaults_that_a_task_does_not_take_cause_no_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [{"prefix": [3, number, 5], "suffix": [6, 7, number]} for number in (3, 4, 5)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = {"data": str(tmp_path / "pairs.jsonl"), "prefix": 3, "suffix": 3}
+    audit(tiny_gpt2(letters()), letters(), tasks=["memorization"], **options)
+    assert "no effect" not in caplog.text
+    audit(tiny_gpt2(letters()), letters(), tasks=["memorization"], attack="beam", **options)
+    assert "--metadata attack=… has no effect here" in caplog.text
