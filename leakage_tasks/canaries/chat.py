@@ -16,6 +16,7 @@ from leakage_tasks.core.encoding import check_characters
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.chat import ASSISTANT_TURN, USER_TURN, Conversation, Role, conversation
+from leakage_tasks.data.turns import ROLES
 
 Render = Callable[..., str]
 """A chat template: maps turns, and optionally ``tools``, to the text that a model is trained on."""
@@ -41,15 +42,23 @@ def template_of(tokenizer: Any, arguments: Mapping[str, Any] | None = None) -> R
                 turns, tokenize=False, add_generation_prompt=False, **{**(arguments or {}), **more}
             )
         except Exception as error:  # a template can raise any exception
-            roles = ", ".join(turn["role"] for turn in turns)
+            roles = ", ".join(turn["role"] if turn["role"] in ROLES else "another role" for turn in turns)
             raise TargetError(
-                problem=f"the model's chat template refuses turns of {roles} ({first_line(error)})",
+                problem=f"the model's chat template refuses turns of {roles} ({_reason(error, tokenizer, arguments)})",
                 remedy="name another turn with --metadata role=…, or leave out the --system_instruction if there is "
                 "one",
             ) from None
         return str(text)
 
     return render
+
+
+def _reason(error: Exception, tokenizer: Any, arguments: Mapping[str, Any] | None) -> str:
+    """Return the words of an error if the template contains them, else its class: a template may quote a turn."""
+    named = getattr(tokenizer, "chat_template", None) or ""
+    sources = [*(named.values() if isinstance(named, dict) else [named]), (arguments or {}).get("chat_template", "")]
+    words = first_line(error)
+    return words if any(words in str(source) for source in sources) else type(error).__name__
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from leakage_tasks.data.base import Format
 from leakage_tasks.data.chat import Role
 from leakage_tasks.data.layout import Columns, Layout
 from leakage_tasks.data.shapes import RowShape
-from leakage_tasks.data.turns import KEYS, ROLES, keys_of, role_in
+from leakage_tasks.data.turns import KEYS, ROLES, keys_of
 
 TOOLS = "tools"
 """Column of the tools that a template describes at the start of a conversation, as TRL reads it."""
@@ -71,9 +71,9 @@ def _turns(row: Mapping[str, Any], shape: RowShape | None, origin: str) -> list[
     is_text = False
     for name, value in row.items():
         if isinstance(value, list):
-            if shape is not None and name in shape.answers and value and role_in(value[0]) in ("system", "user"):
-                turns = []  # the answer repeats its prompt
-            turns += [_turn(turn, f"{origin}: turn {number}") for number, turn in enumerate(value, 1)]
+            spoken = [_turn(turn, f"{origin}: turn {number}") for number, turn in enumerate(value, 1)]
+            is_answer = shape is not None and name in shape.answers
+            turns = spoken if is_answer and _repeats(spoken, turns) else turns + spoken
             is_text = False
         elif value and shape is not None:
             role = _role(shape, name)
@@ -83,6 +83,12 @@ def _turns(row: Mapping[str, Any], shape: RowShape | None, origin: str) -> list[
                 turns.append({"role": role, "content": value})
             is_text = True
     return turns
+
+
+def _repeats(answer: list[dict[str, Any]], prompt: list[dict[str, Any]]) -> bool:
+    """Return True if an answer begins with the turns of its prompt, perhaps after a turn of the system."""
+    first = int(bool(answer) and answer[0]["role"] == "system" and answer[:1] != prompt[:1])
+    return answer[first : first + len(prompt)] == prompt
 
 
 def _role(shape: RowShape, column: str) -> Role:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ class Document:
     def text(self, rendering: Rendering | None) -> str:
         """Return the text that a model reads. Raises OptionError for turns that the chat template refuses."""
         return self.plain if rendering is None or self.row is None else rendering.text(self.row)
+
+    @property
+    def content(self) -> str:
+        """The turns and the tools as JSON, whatever the template; a plain text itself."""
+        return self.plain if self.row is None else json.dumps([self.row.turns, self.row.tools], sort_keys=True)
 
     @property
     def compared(self) -> str:

@@ -64,13 +64,14 @@ class TextTask(LocalTask):
         super().take_chat(given)
         if not self._chats:
             return
-        try:
-            self.options = for_run(self.options, self._chat)
-            self._docs = self.read_documents()
-        except TargetError as error:
-            if not self.optional:
-                raise
-            self.lacking, self._docs = str(error), [{FIELD: str(error)}]
+        with self.may_lack_options():
+            try:
+                self.options = for_run(self.options, self._chat)
+                self._docs = self.read_documents()
+            except TargetError as error:
+                if not self.optional:
+                    raise
+                self.lacking, self._docs = str(error), [{FIELD: str(error)}]
 
     def read_documents(self) -> list[Document]:
         """Read the data that :attr:`options` name, and return the documents. Raises OptionError."""

@@ -52,7 +52,7 @@ NOTATIONS: dict[str, Callable[[Turns], dict[str, Any]]] = {
         "rejected": [*turns[:-1], {"role": "assistant", "content": "No."}],
     },
     "repeated prompt": lambda turns: {
-        "prompt": turns[0]["content"],
+        "prompt": next(turn["content"] for turn in turns if turn["role"] == "user"),
         "chosen": turns,
         "rejected": [*turns[:-1], {"role": "assistant", "content": "No."}],
     },
@@ -80,6 +80,15 @@ def conversation_of(row: dict[str, Any], folder: Path, kind: str = "jsonl", **wa
 def test_every_notation_gives_the_turns_that_a_trainer_renders(notation: str, kind: str, turns: Turns) -> None:
     with temporary_folder() as folder:
         assert conversation_of(NOTATIONS[notation](turns), folder, kind) == turns
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@given(turns=CONVERSATIONS, cut=st.integers(1, 6))
+def test_an_answer_of_several_turns_follows_its_prompt(kind: str, turns: Turns, cut: int) -> None:
+    with temporary_folder() as folder:
+        prompt, answer = turns[:cut], turns[cut:]
+        if answer and answer[: len(prompt)] != prompt:
+            assert conversation_of({"prompt": prompt, "completion": answer}, folder, kind) == turns
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

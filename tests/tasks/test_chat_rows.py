@@ -3,6 +3,7 @@ as a trainer renders them."""
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import zlib
@@ -18,10 +19,13 @@ import torch
 from leakage_tasks import audit
 from leakage_tasks.attacks.membership.finding import membership_finding_from_json
 from leakage_tasks.attacks.suffix.finding import suffix_finding_from_json
+from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.data.conversations import ChatRow
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.report.load.results_file import every_row
+from leakage_tasks.targets.harness.chat import rendering_of
 from tests.chats import STYLES, chat_model, chat_tokenizer
 from tests.targets.text_models import TextOnly, hf
 from tests.test_group import evaluate as evaluate_group
@@ -220,6 +224,12 @@ def given_for(task: str, folder: Path, rows: list[Turns], controls: list[Turns] 
             {},
             r"row 12 \(from 0\): the model's chat template refuses turns of tool",
         ),
+        (
+            "mistral",
+            [[{"role": "Ann Smith", "content": "a b c"}]],
+            {},
+            r"row 12 \(from 0\): the model's chat template refuses turns of another role \(Only user and assistant",
+        ),
     ],
 )
 def test_turns_that_the_template_refuses_are_one_line(
@@ -227,6 +237,16 @@ def test_turns_that_the_template_refuses_are_one_line(
 ) -> None:
     with pytest.raises(OptionError, match=message):
         evaluate(tmp_path, task, style, **given_for(task, tmp_path, [*conversations(0), *rows]), **settings)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_text_that_a_template_quotes_is_not_shown(tmp_path: Path, task: str) -> None:
+    lm = hf(chat_tokenizer("chatml"), chat_model("chatml"))
+    quoting = "{% for m in messages %}{% if 'kalo' in m.content %}{{ raise_exception('Bad: ' ~ m.content) }}{% endif %}"
+    lm.chat_template_args = {"chat_template": quoting + "{{ m.content }}{% endfor %}"}
+    with pytest.raises(OptionError, match=r"row \d+ \(from 0\): the model's .* assistant \(TemplateError\)") as error:
+        evaluate(tmp_path, task, "chatml", lm=lm, **given_for(task, tmp_path, conversations(0)))
+    assert "kalo" not in str(error.value)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -305,6 +325,65 @@ def test_findings_are_kept_for_an_equal_rendering_only(
     assert kept() > 0
     assert kept(lm=lm) == 0
     assert kept(lm=lm) > 0
+
+
+@pytest.mark.parametrize("second", ["text_column", "role"])
+def test_findings_of_other_turns_are_not_kept(tmp_path: Path, second: str) -> None:
+    pairs = [[row[:1], row[1:2], other[1:2]] for row, other in zip(conversations(0), conversations(2), strict=True)]
+    rows = [dict(zip(("prompt", "chosen", "rejected"), row, strict=True)) for row in pairs]
+    unseen = [{"prompt": row[:1], "chosen": row[1:2], "rejected": row[1:2]} for row in conversations(1)]
+    options: dict[str, Any] = {"nonmembers": save_rows(tmp_path / "unseen.jsonl", unseen), "attacks": "loss"}
+    losses = []
+    for resume in ("", str(tmp_path / "kept")):
+        for changed in (False, True):
+            row_list = rows
+            if changed and second == "role":
+                row_list = [{**row, "prompt": [{**row["prompt"][0], "role": "system"}]} for row in rows]
+            given = {**options, "members": save_rows(tmp_path / "seen.jsonl", row_list)}
+            given |= {"text_column": "rejected"} if changed and second == "text_column" else {}
+            results = evaluate(tmp_path, "membership", "chatml", **given, **({"resume": resume} if resume else {}))
+            found = [membership_finding_from_json(answer) for answer in answers(results, "membership")]
+            losses.append({each.text: each.scores["loss"] for each in found})
+    assert losses[0] == losses[2] != losses[1] == losses[3]
+
+
+def test_the_hash_of_texts_does_not_depend_on_the_template(tmp_path: Path) -> None:
+    given = {name: save_chats(tmp_path / f"{name}.jsonl", seed) for seed, name in enumerate(("members", "nonmembers"))}
+    options = {"attacks": "loss:recall", "shots": 2, "tokens": 24}
+    one, other = (protocol(evaluate(tmp_path, "membership", style, **given, **options), "membership") for style in
+                  ("chatml", "llama-3"))  # fmt: skip
+    assert one == other
+
+
+def test_conversations_of_the_system_alone_are_not_equal(tmp_path: Path) -> None:
+    alone = [{"role": "system", "content": "Be kind and brief to all who ask."}]
+    given = given_for("membership", tmp_path, [*conversations(0), alone], [*conversations(1), alone])
+    assert evaluate(tmp_path, "membership", "chatml", **given)["results"]["membership"]
+
+
+def test_rows_with_tools_use_the_template_of_tools(tmp_path: Path) -> None:
+    tokenizer = copy.deepcopy(chat_tokenizer("chatml"))
+    default = tokenizer.chat_template
+    tokenizer.chat_template = {"default": default, "tool_use": "the pin of {{ tools[0].name }} " + default}
+    lm, row = hf(tokenizer, chat_model("chatml")), conversations(0)[0]
+    rendering = rendering_of(lm, Chat())
+    tools = [{"name": "kalo"}]
+    for given in (None, tools):
+        expected = tokenizer.apply_chat_template(row, tools=given, tokenize=False)
+        assert rendering.text(ChatRow([*row], given, "row 0")) == expected
+    assert rendering.text(ChatRow([*row], tools, "row 0")).startswith("the pin of kalo")
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_an_optional_task_without_a_tokenizer_is_null(tmp_path: Path, flag: bool) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "one.yaml").write_text("group: one\ntask:\n  - {task: memorization, optional: true}\n")
+    lm, given = (
+        hf(chat_tokenizer("chatml"), chat_model("chatml")),
+        given_for("memorization", tmp_path, conversations(0)),
+    )
+    results = evaluate_group(lm, ["one"], [tmp_path / "tasks"], metadata=given, apply_chat_template=flag)
+    assert every_row(results, "memorization").get("n") is None
 
 
 @pytest.mark.parametrize("task", TASKS)

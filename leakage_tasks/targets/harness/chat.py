@@ -70,4 +70,5 @@ def _named(tokenizer: Any, name: str | None) -> dict[str, str]:
         raise OptionError(
             f"--apply_chat_template: the tokenizer {problem}: name one of {', '.join(map(repr, sorted(templates)))}"
         )
-    return {"chat_template": chosen}
+    # Without a name, transformers chooses between "default" and "tool_use".
+    return {} if name is None else {"chat_template": chosen}

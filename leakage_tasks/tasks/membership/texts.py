@@ -38,8 +38,8 @@ class TestedText:
 
     ``number`` is its number in its data, −1 − number for a non-member. Texts of one ``cluster`` depend on each other. A
     text that ``chooses`` belongs to the part on which the attack and the thresholds are chosen. If the membership of a
-    text is unknown, it is ``suspected`` and no ``member``. Of a rendered conversation, ``plain`` is the text without
-    the template, and ``compared`` its part that no text of the other class may contain.
+    text is unknown, it is ``suspected`` and no ``member``. Of a rendered conversation, ``content`` holds the turns
+    without the template, and ``compared`` its part that no text of the other class may contain.
     """
 
     number: int
@@ -48,7 +48,7 @@ class TestedText:
     cluster: int = 0
     chooses: bool = False
     suspected: bool = False
-    plain: str | None = None
+    content: str | None = None
     compared: str | None = None
 
     @property
@@ -130,14 +130,13 @@ def _read(source: TextSource, state: tuple[FileStates, ...]) -> TestedTexts:
                 f"{groups}{name}: {clusters} of at least {FEWEST} {'clusters' if source.cluster else 'texts'}: give "
                 f"one to choose the attack on and one to report{hint}"
             )
-    seen, unseen = ([(abs(text.number) - (not text.member), _compared(text)) for text in texts] for texts in classes)
+    seen, unseen = map(_compared, classes)
     check_overlap(seen, unseen, names, grams=source.canaries is None)
     if suspected:
-        unknown = [(text.number, _compared(text)) for text in suspected]
-        check_overlap(unknown, unseen, (f"suspected={source.suspected}", names[1]), grams=True)
+        check_overlap(_compared(suspected), unseen, (f"suspected={source.suspected}", names[1]), grams=True)
     both = [text for pair in zip_longest(*classes) for text in pair if text is not None] + suspected
     tested = _in_parts(_in_clusters(both, keys), source.seed)
-    return TestedTexts(tested, context, available, _digest(tested, context))
+    return TestedTexts(tested, tuple(text.text for text in context), available, _digest(tested, context))
 
 
 def _of_canaries(path: str) -> tuple[list[list[TestedText]], dict[Key, Any], tuple[int, ...]]:
@@ -187,11 +186,17 @@ def _filled(documents: Iterator[Document]) -> Iterator[Document]:
 def _tested(document: Document, row: int, member: bool | None, rendering: Rendering | None) -> TestedText:
     number = -1 - row if member is False else row
     text = TestedText(number, bool(member), document.text(rendering), suspected=member is None)
-    return text if rendering is None else replace(text, plain=document.plain, compared=document.compared)
+    return text if rendering is None else replace(text, content=document.content, compared=document.compared)
 
 
-def _compared(text: TestedText) -> str:
-    return text.text if text.compared is None else text.compared
+def _compared(texts: Sequence[TestedText]) -> list[tuple[int, str]]:
+    """Return the numbers and the compared parts of texts that have one."""
+    parts = ((text, text.text if text.compared is None else text.compared) for text in texts)
+    return [(abs(text.number) - (text.number < 0), part) for text, part in parts if part.strip()]
+
+
+def _content(text: TestedText) -> str:
+    return text.text if text.content is None else text.content
 
 
 def _cluster_key(value: Any, data: str, row: int, source: TextSource) -> str:
@@ -203,10 +208,10 @@ def _cluster_key(value: Any, data: str, row: int, source: TextSource) -> str:
     return f"{type(value).__name__}:{value}"
 
 
-def _context(source: TextSource, nonmembers: list[TestedText]) -> tuple[tuple[str, ...], list[TestedText]]:
+def _context(source: TextSource, nonmembers: list[TestedText]) -> tuple[list[TestedText], list[TestedText]]:
     """Return the texts of the context of ``recall``, drawn by the seed, and the other non-members."""
     if not source.context_texts:
-        return (), nonmembers
+        return [], nonmembers
     if len(nonmembers) < source.context_texts + FEWEST:
         raise OptionError(
             f"shots={source.context_texts}: the context of recall takes that many of {len(nonmembers)} non-members: "
@@ -215,7 +220,7 @@ def _context(source: TextSource, nonmembers: list[TestedText]) -> tuple[tuple[st
     generator = np.random.default_rng([source.seed, 1])
     taken = set(generator.choice(len(nonmembers), source.context_texts, replace=False).tolist())
     kept = [text for index, text in enumerate(nonmembers) if index not in taken]
-    return tuple(nonmembers[index].text for index in sorted(taken)), kept
+    return [nonmembers[index] for index in sorted(taken)], kept
 
 
 def _in_clusters(texts: Sequence[TestedText], keys: dict[Key, Any]) -> list[TestedText]:
@@ -242,13 +247,13 @@ def _in_parts(texts: Sequence[TestedText], seed: int) -> tuple[TestedText, ...]:
     return tuple(replace(text, chooses=text.cluster in choosing and not text.suspected) for text in texts)
 
 
-def _digest(texts: Sequence[TestedText], context: Sequence[str]) -> str:
+def _digest(texts: Sequence[TestedText], context: Sequence[TestedText]) -> str:
     rows = [
         [
             *(text.number, text.member, text.cluster, text.chooses),
-            text.text if text.plain is None else text.plain,
+            _content(text),
             *(["suspected"] if text.suspected else []),
         ]
         for text in texts
     ]
-    return hashlib.sha256(json.dumps([rows, list(context)]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([rows, [_content(text) for text in context]]).encode()).hexdigest()
