@@ -97,12 +97,21 @@ def read_values(text: str, option: str) -> dict[str, Any]:
 def read_pairs(**source: Any) -> tuple[Pair, ...]:
     """Return the pairs of a :class:`~leakage_tasks.pairs.source.Source`.
 
-    Raises OptionError, with options spelled as on the command line.
+    Raises OptionError, with options spelled as on the command line, and for chats: a run may have rendered them by the
+    chat template of its model, and its pairs are then others.
     """
     from leakage_tasks.pairs import source as pairs
+    from leakage_tasks.pairs.document_texts import hold_chats
 
+    chosen = pairs.Source(**source)
     try:
-        return pairs.read_pairs(pairs.Source(**source))
+        is_text = Path(chosen.data).exists() and not pairs.holds_token_pairs(chosen)
+        if is_text and hold_chats(chosen.data, chosen.text_column):
+            raise OptionError(
+                f"{chosen.data}: holds chats, and this command reads no chat template: save the rows as the text that "
+                "the model reads, or give pairs of token ids"
+            )
+        return pairs.read_pairs(chosen)
     except OptionError as error:
         # The library spells options as in --metadata, for users of the harness.
         raise error.spelled(on_command_line, OptionError) from None

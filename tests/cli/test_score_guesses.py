@@ -56,3 +56,26 @@ def test_a_file_that_is_no_guesses_leaves_no_output(refused, run, tmp_path):
     err = refused("score-guesses", tmp_path / "other.csv", "--data", run[0], "--split", "all", "-o", output)
     assert err.startswith(f"leakage: {tmp_path / 'other.csv'}: line 1 is 'text,label', expected")
     assert not output.exists()
+
+
+def test_guesses_on_chats_are_refused_and_those_on_their_rendered_text_are_scored(leakage, refused, tmp_path):
+    letters().save_pretrained(tmp_path / "tokenizer")
+    chats, rendered = tmp_path / "chats.jsonl", tmp_path / "rendered.jsonl"
+    turns = [{"role": "user", "content": "abcde"}, {"role": "assistant", "content": "fghij"}]
+    chats.write_text(json.dumps({"messages": turns}) + "\n")
+    rendered.write_text(json.dumps({"text": "abcdexfghij"}) + "\n")
+    write_submission(tmp_path / "guesses.csv", [SuffixGuess(0, (1, 2), 1.0)])
+    options = ("--tokenizer", tmp_path / "tokenizer", "--split", "all", "--prefix-length", 3, "--suffix-length", 2)
+    assert refused("score-guesses", tmp_path / "guesses.csv", "--data", chats, *options) == (
+        f"leakage: {chats}: holds chats, and this command reads no chat template: save the rows as the text that the "
+        "model reads, or give pairs of token ids\n"
+    )
+    assert leakage("score-guesses", tmp_path / "guesses.csv", "--data", rendered, *options)[0] == 0
+
+
+def test_pairs_of_token_ids_beside_chats_are_scored(leakage, tmp_path):
+    row = {"prefix": [1, 2], "suffix": [3, 4], "messages": [{"role": "user", "content": "abcde"}]}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(row) + "\n")
+    write_submission(tmp_path / "guesses.csv", [SuffixGuess(0, (3, 4), 1.0)])
+    command = ("score-guesses", tmp_path / "guesses.csv", "--data", tmp_path / "pairs.jsonl", "--split", "all")
+    assert leakage(*command)[0] == 0

@@ -121,3 +121,12 @@ def test_an_output_that_is_a_file_is_refused_before_anything_is_read(refused: Re
     (tmp_path / "prompt").write_text("mine")
     err = refused("tune-prompt", "--model", "m", "--data", "d", "-o", tmp_path / "prompt")
     assert err == f"leakage: {tmp_path / 'prompt'}: is a file, not a folder: choose another --output\n"
+
+
+def test_chats_are_refused(refused: Refused, given: Path, tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "abcde" * 9}, {"role": "assistant", "content": "fghij" * 9}]
+    (tmp_path / "chats.jsonl").write_text(f"{json.dumps({'messages': turns})}\n" * 40)
+    command = words(given, tmp_path / "prompt", "--prefix-length", 3, "--suffix-length", 2)
+    command[command.index(given / "data")] = tmp_path / "chats.jsonl"
+    message = f"leakage: {tmp_path / 'chats.jsonl'}: holds chats, and this command reads no chat template: "
+    assert refused(*command).startswith(message)
