@@ -191,6 +191,20 @@ def test_the_windows_of_a_reference_and_its_ratio_are_of_the_rendered_rows(tmp_p
         assert each.scores["zlib"] == pytest.approx(tuned.mean() / size, abs=1e-6)
 
 
+@pytest.mark.parametrize("style", WHOLE_CUTS)
+def test_a_corpus_of_chats_has_the_frequencies_of_its_rendered_rows(tmp_path: Path, style: str) -> None:
+    given = {name: save_chats(tmp_path / f"{name}.jsonl", seed) for seed, name in enumerate(("members", "nonmembers"))}
+    chats = save_chats(tmp_path / "corpus.jsonl", 2)
+    rendered = save_rows(tmp_path / "text.jsonl", [{"text": template(style, row)} for row in conversations(2)])
+    joined = [{"text": "\n".join(turn["content"] for turn in row)} for row in conversations(2)]
+    found = [
+        [membership_finding_from_json(answer).scores["dc-pdd"] for answer in answers(results, "membership")]
+        for frequencies in (chats, rendered, save_rows(tmp_path / "joined.jsonl", joined))
+        for results in [evaluate(tmp_path, "membership", style, **given, attacks="dc-pdd", frequencies=frequencies)]
+    ]
+    assert found[0] == found[1] != found[2]
+
+
 TASKS = ("memorization", "suffix_extraction", "membership")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from leakage_tasks.core.errors import OptionError, PlantingError, TargetError, i
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.hf import HFLM
-from leakage_tasks.pairs.document_texts import document_blocks
+from leakage_tasks.pairs.document_texts import document_blocks, hold_chats, read_documents
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.harness.endpoint import takes_messages_alone
 from leakage_tasks.targets.harness.target import target_for_texts
@@ -176,12 +176,20 @@ def _frequencies(options: MembershipOptions, reader: ReadsTexts) -> FloatArray:
     """Return the Laplace-smoothed probability of each token in the reference corpus ``[V]``."""
     name = options.request.frequencies
     assert name is not None
-    counts = _counts(name, options.text_column, reader)
+    counts = _counts(name, _blocks(name, options), reader)
     return (counts + 1) / (counts.sum() + len(counts))
 
 
-def _counts(name: str, column: str, reader: ReadsTexts) -> FloatArray:
-    """Return the number of occurrences of each token in a corpus ``[V]``.
+def _blocks(name: str, options: MembershipOptions) -> Iterator[Iterable[str]]:
+    """Return the blocks of each document of a corpus; in a run on rendered conversations, its chats are rendered too."""
+    if options.rendering is None or not hold_chats(name, options.text_column):
+        return document_blocks(Path(name), options.text_column)
+    documents = read_documents(Path(name), options.text_column, chats=True)
+    return ([document.text(options.rendering)] for document in documents)
+
+
+def _counts(name: str, documents: Iterable[Iterable[str]], reader: ReadsTexts) -> FloatArray:
+    """Return the number of occurrences of each token in a corpus ``[V]``, whose documents come in blocks.
 
     A document is tokenized in blocks, so that a file of any size takes little memory.
     """
@@ -189,7 +197,7 @@ def _counts(name: str, column: str, reader: ReadsTexts) -> FloatArray:
     assert reader.vocabulary is not None
     counts = np.zeros(reader.vocabulary)
     try:
-        for tokens in reader.pieces(document_blocks(Path(name), column)):
+        for tokens in reader.pieces(documents):
             np.add.at(counts, np.asarray(tokens, dtype=np.int64), 1)
     except PlantingError as error:
         raise error.spelled(in_metadata, OptionError) from None
