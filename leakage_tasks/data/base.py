@@ -165,6 +165,10 @@ class Format(ABC):
         layout = self.survey(source, wanted)
         return layout, self.texts(source, layout, wanted)
 
+    def peek(self, source: Path, wanted: Columns) -> Layout:
+        """Return a layout of which only ``text``, ``chat`` and ``shape`` are complete; reads few rows if possible."""
+        return self.reading(source, wanted)[0]
+
     def characters(self, path: Path, layout: Layout, wanted: Columns) -> int:
         """Return the number of characters of all texts; the file is read again unless :meth:`survey` counted them."""
         if layout.characters is not None:

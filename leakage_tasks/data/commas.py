@@ -52,6 +52,13 @@ class CommaFormat(LineFormat):
                     note_label(layout.labels, values[label_index])
         return layout
 
+    def peek(self, source: Path, wanted: Columns) -> Layout:
+        """Read the header only."""
+        try:
+            return _read_header(source, wanted)
+        except UnicodeDecodeError:
+            return self.survey(source, wanted)  # its error names the line
+
     def render(self, row: Row, layout: Layout) -> bytes:
         """Return the row with a value for each column of the header, even if names repeat; None becomes empty."""
         line = io.StringIO()

@@ -26,7 +26,7 @@ from leakage_tasks.data.layout import Columns, Layout
 from leakage_tasks.data.parquet import BUFFER, rows_at_once, write_batches
 from leakage_tasks.data.pointer import POINTER, Pointer
 from leakage_tasks.data.saved import quiet
-from leakage_tasks.data.typed import BatchFormat
+from leakage_tasks.data.typed import BatchFormat, layout_of
 
 ROWS = 1_000
 COMPRESSION = "zstd"
@@ -58,6 +58,10 @@ class HubFormat(BatchFormat):
             layout.rows += 1
             layout.characters += sum(map(len, turns))
         return layout
+
+    def peek(self, source: Path, wanted: Columns) -> Layout:
+        """Read the schema only."""
+        return layout_of(source, *self.schema_and_rows(source, wanted), wanted)
 
     def batches(self, source: Path, column: str | None = None) -> Iterator[Any]:
         """Stream record batches in the schema of all shards."""

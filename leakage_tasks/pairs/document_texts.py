@@ -93,7 +93,7 @@ _Part = tuple[Iterable[str], Any, ChatRow | None]
 
 
 def hold_chats(data: str, column: str, split: str = ALL) -> bool:
-    """Return True if some rows are conversations, which trainers render; of hub data, only the first file is read.
+    """Return True if some rows are conversations, which trainers render; of hub data, only the schema is read.
 
     False for data that cannot be read, because their reader raises the error.
     """
@@ -109,7 +109,7 @@ def _hold_chats(path: Path, column: str, split: str, state: FileStates) -> bool:
     with closing(_files(path, column, split)) as every:
         for file, wanted in islice(every, 1) if is_hub(path) else every:
             reader = format_of(file)
-            if not reader.running and holds_conversations(reader.reading(file, wanted)[0]):
+            if not reader.running and holds_conversations(reader.peek(file, wanted)):
                 return True
     return False
 

@@ -12,7 +12,9 @@ from datasets import Dataset, DatasetDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.data.streamed import HubFormat
+from leakage_tasks.pairs.document_texts import hold_chats, read_documents
 from leakage_tasks.pairs.documents import DocumentSource, read_windows, shared_document
 from leakage_tasks.pairs.exchange import with_exchanged
 from leakage_tasks.pairs.pair import Pair
@@ -124,3 +126,31 @@ def test_repetitions_of_one_document_are_counted_in_the_error(source: DocumentSo
     write(tmp_path / "equal.jsonl", [max(TEXTS, key=len)] * 5)
     with pytest.raises(OptionError, match=r"long enough \(4 are repetitions\)"):
         read_windows(replace(source, data=str(tmp_path / "equal.jsonl")))
+
+
+CHAT = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+
+
+@pytest.mark.parametrize(("row", "expected"), [({"messages": CHAT}, True), ({"text": "a"}, False)])
+def test_only_the_schema_of_hub_data_decides_if_they_hold_chats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: dict[str, Any], expected: bool
+) -> None:
+    Dataset.from_list([row] * 3).to_parquet(tmp_path / "data" / "train.parquet")
+    monkeypatch.setattr(HubFormat, "batches", None)
+    assert hold_chats(f"hub:{tmp_path / 'data'}", "text") == expected
+
+
+@pytest.mark.parametrize(("names", "expected"), [("instruction,output", True), ("text,output", False)])
+def test_only_the_header_of_a_csv_file_decides_if_it_holds_chats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: str, expected: bool
+) -> None:
+    (tmp_path / "rows.csv").write_text(f"{names}\na,b\n")
+    monkeypatch.setattr("leakage_tasks.data.commas.check_rows", None)
+    assert hold_chats(str(tmp_path / "rows.csv"), "text") == expected
+
+
+def test_a_csv_file_that_is_not_utf_8_has_the_error_of_its_reader(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(b"instruction,output\n\xff,b\n")
+    assert not hold_chats(str(tmp_path / "rows.csv"), "text")
+    with pytest.raises(PlantingError, match="not UTF-8 at byte 19"):
+        list(read_documents(tmp_path / "rows.csv", "text"))

@@ -181,7 +181,7 @@ def _frequencies(options: MembershipOptions, reader: ReadsTexts) -> FloatArray:
 
 
 def _blocks(name: str, options: MembershipOptions) -> Iterator[Iterable[str]]:
-    """Return the blocks of each document of a corpus; in a run on rendered conversations, its chats are rendered too."""
+    """Return the blocks of each document of a corpus. A run on rendered conversations renders its chats, too."""
     if options.rendering is None or not hold_chats(name, options.text_column):
         return document_blocks(Path(name), options.text_column)
     documents = read_documents(Path(name), options.text_column, chats=True)
