@@ -122,9 +122,10 @@ def _read(source: DocumentSource, state: FileStates) -> SampledWindows:
         )
     if windows.documents < 2:
         equal = f" ({windows.repeated:,} are repetitions)" if windows.repeated else ""
+        later = ", raise offset= if all begin with one text, such as a system prompt," if windows.repeated else ","
         raise OptionError(
             f"{source.data}: only one document is long enough{equal}, and intervals by document need two or more: give "
-            "one document per row or per file, or use suffix_extraction, which counts windows"
+            f"one document per row or per file{later} or use suffix_extraction, which counts windows"
         )
     return replace(windows, pairs=with_exchanged(windows.pairs, source.seed))
 

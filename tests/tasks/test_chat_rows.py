@@ -295,6 +295,16 @@ def test_a_message_of_the_system_in_all_rows_is_no_shared_text(tmp_path: Path) -
             evaluate(tmp_path, task, "chatml", **given)
 
 
+def test_rows_that_begin_with_one_long_system_prompt_need_an_offset(tmp_path: Path) -> None:
+    system = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
+    rows = [[{"role": "system", "content": system}, *row] for row in conversations(0)]
+    given = {"data": save_rows(tmp_path / "seen.jsonl", [{"messages": row} for row in rows]), "prefix": 9, "suffix": 7}
+    message = r"\(11 are repetitions\), .* raise offset= if all begin with one text, such as a system prompt, or use"
+    with pytest.raises(OptionError, match=message):
+        evaluate(tmp_path, "memorization", "chatml", **given)
+    assert evaluate(tmp_path, "memorization", "chatml", **given, offset=80)["results"]["memorization"]
+
+
 def test_joined_turns_cause_one_warning_and_have_the_figures_of_their_text(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
