@@ -280,6 +280,7 @@ class CanaryTask(LocalTask):
             "controls": len(there) - len(planted),
             "repetitions": {str(times): number for times, number in sorted(repetitions.items())},
             **({"near_copies": near} if (near := sum(self._near[canary.id] for canary in planted)) else {}),
+            **({"sources": sources} if (sources := sum(canary.source is not None for canary in there)) else {}),
             "kinds": sorted({canary.kind for canary in there}),
             **({"uniform": True} if all(canary.uniform for canary in there) else {}),
             **({"families": {name: families[name] for name in FAMILIES if families[name]}} if families else {}),

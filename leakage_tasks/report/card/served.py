@@ -81,7 +81,7 @@ def kind_of(run: Run) -> Kind:
         return "tagger" if tags or named == "tagger" else "classifier"
     if any(access.startswith(MASKS) for _, access in attacks):
         return "masked"
-    if run.arguments.get("backend") == "seq2seq":
+    if _translates(run):
         return "seq2seq"
     if any(access.startswith(NEXT_TOKEN) for _, access in attacks):
         return "causal"
@@ -91,7 +91,16 @@ def kind_of(run: Run) -> Kind:
     could = [access for attack, access in attacks if attack.needs[0] is PredictsNextToken]
     if any(access.startswith((LIKELIHOOD, TEXT)) for access in could):
         return "text"
+    # A causal model of the harness gives probabilities of next tokens; an encoder-decoder only writes.
+    if named == "causal" and any(access.startswith(TEXT) for _, access in _attacks(run)):
+        return "seq2seq"
     return named or "unknown"
+
+
+def _translates(run: Run) -> bool:
+    """Return True if the model reads a source sentence; the harness can recognize such a model without an argument."""
+    tested = any(result.tested.get("sources") for result in run.tasks.values() if result.is_leakage)
+    return tested or run.arguments.get("backend") == "seq2seq"
 
 
 def _attacks(run: Run) -> set[tuple[str, str]]:

@@ -23,6 +23,7 @@ _MOST = 50
 COUNTED = {
     "controls": "{:,} controls, generated like the canaries and never planted",
     "near_copies": "{:,} of the copies have other words around the secret",
+    "sources": "{:,} canaries with a source sentence, which a translation model reads",
     "pairs": "{:,} pairs of a prefix and the suffix that follows it",
     "unseen_pairs": "{:,} controls, pairs of text that the model never saw",
     "windows": "{:,} windows of a prefix and the suffix that follows it",

@@ -16,9 +16,11 @@ from adapters.masked_lm import MaskedLM
 from adapters.nlu_tagger import NLUTaggerLM
 from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.attacks.access import LABELS, LABELS_AND_TAGS, LIKELIHOOD, MASKS, NEXT_TOKEN, TEXT
-from leakage_tasks.canaries import Canary
+from leakage_tasks.canaries import Canary, write_manifest
+from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.report.card.sentences import limits
-from leakage_tasks.report.card.served import SERVED, Kind, fits_model, kind_of
+from leakage_tasks.report.card.served import SERVED, Kind, fits_model, fits_task, kind_of
+from leakage_tasks.report.card.tested import describe_tested
 from leakage_tasks.report.load.results import Run, read_runs
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.protocols import ProposesValues, TakesContext, serves
@@ -91,6 +93,27 @@ def test_a_translation_model_scores_no_text_by_itself(tmp_path: Path) -> None:
     run = run_of(tmp_path, "canary_exposure", "exposure", NEXT_TOKEN, backend="seq2seq")
     (words,) = [line for line in limits(run) if line.startswith("Not tried")]
     assert "the tasks canary_extraction, memorization, suffix_extraction, untargeted_extraction;" in words
+
+
+def test_a_model_that_the_harness_itself_recognizes_as_a_translator_scores_no_text(tmp_path: Path) -> None:
+    canaries = [Canary(name, "pin {digits:2}.", tuple(name), source="ab") for name in ("12", "34", "56")]
+    write_manifest(canaries, tmp_path / "c.jsonl")
+    found = evaluate_tasks(translating("bart"), ["canary_exposure"], {"canaries": str(tmp_path / "c.jsonl")})
+    declared = found["configs"]["canary_exposure"]["leakage"]
+    assert declared["tested"]["sources"] == 3
+    content = results({"canary_exposure": leaking()["canary_exposure"]}, declared={"canary_exposure": declared})
+    (run,) = read_runs([write(tmp_path, content)])
+    assert kind_of(run) == "seq2seq"
+    assert "3 canaries with a source sentence" in describe_tested(declared["tested"])
+
+
+@pytest.mark.parametrize(("access", "kind"), [(TEXT, "seq2seq"), (NEXT_TOKEN, "causal")])
+def test_a_model_that_only_writes_suffixes_is_not_causal(tmp_path: Path, access: str, kind: Kind) -> None:
+    declared = {**declaration("canary_exposure"), "attacks": [{"attack": "suffix", "access": access}]}
+    content = results({"suffix_extraction": {"recall": 0.5}}, declared={"suffix_extraction": declared})
+    (run,) = read_runs([write(tmp_path, content)])
+    assert kind_of(run) == kind
+    assert fits_task(run, "membership") == (kind == "causal")
 
 
 def _saved(folder: Path) -> str:
