@@ -18,6 +18,7 @@ import torch
 
 from leakage_tasks import audit
 from leakage_tasks.attacks.membership.finding import membership_finding_from_json
+from leakage_tasks.attacks.membership.neighbours import by_words
 from leakage_tasks.attacks.suffix.finding import suffix_finding_from_json
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core import log as notices
@@ -203,6 +204,18 @@ def test_a_corpus_of_chats_has_the_frequencies_of_its_rendered_rows(tmp_path: Pa
         for results in [evaluate(tmp_path, "membership", style, **given, attacks="dc-pdd", frequencies=frequencies)]
     ]
     assert found[0] == found[1] != found[2]
+
+
+def test_similar_texts_keep_the_words_with_the_templates_tokens(tmp_path: Path) -> None:
+    given = {name: save_chats(tmp_path / f"{name}.jsonl", seed) for seed, name in enumerate(("members", "nonmembers"))}
+    options = {"attacks": "loss:neighbourhood", "neighbours": "words", "neighbour_number": 3, "tokens": 254}
+    results = evaluate(tmp_path, "membership", "chatml", **given, **options)
+    for answer in answers(results, "membership"):
+        each = membership_finding_from_json(answer)
+        text = template("chatml", conversations(0)[each.text] if each.member else conversations(1)[-1 - each.text])
+        near = [encoded("chatml", copy) for copy in by_words(text, 3, 0, ["<|im_start|>", "<|im_end|>"])]
+        expected = each.scores["loss"] - np.mean([log_probabilities("chatml", row).mean() for row in near])
+        assert each.scores["neighbourhood"] == pytest.approx(expected, abs=1e-4)
 
 
 TASKS = ("memorization", "suffix_extraction", "membership")

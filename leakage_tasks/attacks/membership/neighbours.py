@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,29 +21,35 @@ def number_changed(length: int) -> int:
     return max(1, round(CHANGED * length)) if length else 0
 
 
-def by_words(text: str, number: int, seed: int) -> list[str]:
+def by_words(text: str, number: int, seed: int, marks: Collection[str] = ()) -> list[str]:
     """Return ``number`` copies of a text in which random words are dropped or swapped with the next word.
 
-    Each changed word is dropped with probability 1/2. White space stays in its place. A text of one word is returned
-    unchanged.
+    Each changed word is dropped with probability 1/2. White space and words with one of ``marks`` stay in their places.
+    A text of one other word is returned unchanged.
     """
     generator = stream_of(f"neighbours:{seed}:{text}")
-    return [_changed(re.split(r"(\s+)", text), generator) for _ in range(number)]
+    return [_changed(re.split(r"(\s+)", text), generator, marks) for _ in range(number)]
 
 
-def _changed(parts: Sequence[str], generator: np.random.Generator) -> str:
+def is_marked(word: str, marks: Collection[str]) -> bool:
+    """Return True if a word contains one of ``marks``, such as a special token of a chat template."""
+    return any(mark in word for mark in marks)
+
+
+def _changed(parts: Sequence[str], generator: np.random.Generator, marks: Collection[str]) -> str:
     # Odd parts are white space.
     words, spaces = list(parts[::2]), list(parts[1::2])
-    filled = [index for index, word in enumerate(words) if word]
-    if len(filled) < 2:
+    free = [index for index, word in enumerate(words) if word and not is_marked(word, marks)]
+    if len(free) < 2:
         return "".join(parts)
-    chosen = set(generator.choice(filled[:-1], min(number_changed(len(filled)), len(filled) - 1), replace=False))
+    following = dict(pairwise(free))
+    chosen = set(generator.choice(free[:-1], min(number_changed(len(free)), len(free) - 1), replace=False))
     dropped: set[int] = set()
     for index in sorted(chosen):
         if generator.random() < 0.5:
             dropped.add(index)
         else:
-            words[index], words[index + 1] = words[index + 1], words[index]
+            words[index], words[following[index]] = words[following[index]], words[index]
     kept = [(word, space) for index, (word, space) in enumerate(zip(words, [*spaces, ""], strict=True))
             if index not in dropped]  # fmt: skip
     return "".join(word + space for word, space in kept)

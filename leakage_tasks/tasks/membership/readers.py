@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from leakage_tasks.attacks.membership.attack import Inputs
 from leakage_tasks.attacks.membership.masked_neighbours import masked_neighbours
 from leakage_tasks.attacks.membership.neighbours import Similar, by_words
 from leakage_tasks.attacks.membership.registry import MembershipAttack, Need
-from leakage_tasks.attacks.membership.request import WORDS, MembershipRequest
+from leakage_tasks.attacks.membership.request import WORDS
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, PlantingError, TargetError, in_metadata
 from leakage_tasks.core.log import log, warn_once
@@ -62,7 +63,7 @@ def prepare(lm: LM, options: MembershipOptions, tested: TestedTexts, before: str
         references if "reference" in needs else (),
         _context(reader, tested.context, tokens) if "context" in needs else None,
         _frequencies(options, reader) if "frequencies" in needs else None,
-        _similar(request, lm) if "neighbours" in needs else None,
+        _similar(options, reader, lm) if "neighbours" in needs else None,
     )
     return Prepared(reader, texts, attacks, not_run, inputs)
 
@@ -207,6 +208,12 @@ def _counts(name: str, documents: Iterable[Iterable[str]], reader: ReadsTexts) -
     return counts
 
 
-def _similar(request: MembershipRequest, lm: Any) -> Similar:
-    name = request.neighbours or WORDS
-    return by_words if name == WORDS else masked_neighbours(name, getattr(lm, "device", "cpu"))
+def _similar(options: MembershipOptions, reader: ReadsTexts, lm: Any) -> Similar:
+    """Return the function that makes similar texts; words with a special token of a chat template stay unchanged."""
+    name = options.request.neighbours or WORDS
+    marks: list[str] = []
+    if options.rendering is not None and isinstance(reader, CausalTextReader):
+        added = getattr(reader.target.tokenizer, "added_tokens_decoder", {}).values()
+        marks = [token.content for token in added if token.special]
+    device = getattr(lm, "device", "cpu")
+    return partial(by_words, marks=marks) if name == WORDS else masked_neighbours(name, device, marks)

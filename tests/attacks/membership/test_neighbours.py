@@ -34,6 +34,19 @@ def test_similar_texts_depend_on_the_seed_and_the_text_alone():
     assert by_words("", 2, 0) == ["", ""]
 
 
+def test_words_with_a_mark_stay_in_their_places():
+    text = "<s>user\none two three four five</s>\n<s>model\nsix seven eight nine ten</s>\n"
+    marked = ["<s>user", "five</s>", "<s>model", "ten</s>"]
+    copies = by_words(text, 50, 0, ["<s>", "</s>"])
+    assert len(set(copies)) > 10
+    assert text not in copies
+    for copy in copies:
+        assert [word for word in copy.split() if "s>" in word] == marked
+        assert copy.startswith("<s>user\n")
+        assert copy.endswith("ten</s>\n")
+    assert by_words("<s> one </s>", 2, 0, ["s>"]) == ["<s> one </s>"] * 2
+
+
 def test_a_masked_model_replaces_some_tokens_by_others_of_its_vocabulary(tmp_path):
     torch.manual_seed(0)
     config = BertConfig(
@@ -50,6 +63,10 @@ def test_a_masked_model_replaces_some_tokens_by_others_of_its_vocabulary(tmp_pat
     text = "the cat sat on the mat, a big dog runs"
     copies = masked_neighbours(str(tmp_path))(text, 20, 0)
     assert masked_neighbours(str(tmp_path))(text, 20, 0) == copies
+    marked = masked_neighbours(str(tmp_path), marks=["cat", "big"])(text, 40, 0)
+    assert {copy.split()[1] for copy in marked} == {"cat"}
+    assert all("big" in copy.split() for copy in marked)
+    assert any("big" not in copy.split() for copy in masked_neighbours(str(tmp_path))(text, 40, 0))
     own = wordpiece()(text, add_special_tokens=False)["input_ids"]
     changed = number_changed(len(own))
     for copy in copies:
