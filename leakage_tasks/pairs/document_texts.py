@@ -30,7 +30,7 @@ HUB_SPLIT = "train"
 
 
 @dataclass(frozen=True)
-class Document:
+class TextDocument:
     """A document: its text, the value of its ``field``, and its conversation if it is to be rendered.
 
     Turns of a chat are joined by line breaks in ``plain``.
@@ -68,7 +68,7 @@ def document_blocks(path: Path, column: str) -> Iterator[Iterable[str]]:
 
 def read_documents(
     path: Path, column: str, split: str = ALL, field: str | None = None, chats: bool = False
-) -> Iterator[Document]:
+) -> Iterator[TextDocument]:
     """Yield each document.
 
     A row of a data set is a document, and so is a whole ``.txt`` file. The files of a folder are read in the order of
@@ -86,7 +86,7 @@ def read_documents(
         PlantingError: The data cannot be read.
     """
     every = _documents(path, column, split, field, chats)
-    return (Document("".join(blocks), value, row) for blocks, value, row in every)
+    return (TextDocument("".join(blocks), value, row) for blocks, value, row in every)
 
 
 _Part = tuple[Iterable[str], Any, ChatRow | None]

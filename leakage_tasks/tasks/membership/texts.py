@@ -17,7 +17,7 @@ from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.canary import attacked
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.stable_inputs import FileStates
-from leakage_tasks.pairs.document_texts import Document, read_documents
+from leakage_tasks.pairs.document_texts import TextDocument, read_documents
 from leakage_tasks.pairs.documents import sample_items
 from leakage_tasks.pairs.pair import ALL
 from leakage_tasks.pairs.rendering import Rendering
@@ -179,11 +179,11 @@ def _of_data(source: TextSource) -> tuple[list[list[TestedText]], dict[Key, Any]
     return classes, keys, tuple(available)
 
 
-def _filled(documents: Iterator[Document]) -> Iterator[Document]:
+def _filled(documents: Iterator[TextDocument]) -> Iterator[TextDocument]:
     return (document for document in documents if document.plain.strip())
 
 
-def _tested(document: Document, row: int, member: bool | None, rendering: Rendering | None) -> TestedText:
+def _tested(document: TextDocument, row: int, member: bool | None, rendering: Rendering | None) -> TestedText:
     number = -1 - row if member is False else row
     text = TestedText(number, bool(member), document.text(rendering), suspected=member is None)
     return text if rendering is None else replace(text, content=document.content, compared=document.compared)
