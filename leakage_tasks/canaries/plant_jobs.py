@@ -17,6 +17,7 @@ from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.data import Columns, Format, Layout, check_output, file_kind, format_of, overlap
 from leakage_tasks.data.chat import Turn
+from leakage_tasks.data.conversations import holds_conversations
 from leakage_tasks.data.shards import Shards, check_no_other_files, earlier_run_note
 from leakage_tasks.data.tagged import TaggedFormat
 
@@ -66,16 +67,11 @@ class PlantJob:
             return None
         if layout.chat:
             return "chat turn" if self.turn == "new" else "text of a chat turn"
-        if is_rendered(layout):
+        if holds_conversations(layout):
             return "template of a row"
         if layout.prompt is not None:
             return "prompt"
         return "line break" if self.kind.running else "start of a row"
-
-
-def is_rendered(layout: Layout) -> bool:
-    """Return True if trainers put a template around the columns of a row."""
-    return layout.shape is not None and layout.shape.rendered
 
 
 def jobs_of(training: PlantJob, validation: Path | None, validation_output: Path | None) -> list[PlantJob]:

@@ -13,7 +13,7 @@ from typing import Any
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.places import distribute_gaps, gaps_of
-from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport, is_rendered
+from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
 from leakage_tasks.canaries.shard_work import (
     ShardFacts,
     ShardPaths,
@@ -37,6 +37,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.partial_results import parts_folder, removed_if_empty
 from leakage_tasks.core.permissions import open_to_readers
 from leakage_tasks.data import Layout
+from leakage_tasks.data.conversations import holds_conversations
 from leakage_tasks.data.shards import clear, new_folders, state_of
 
 MapCall = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -193,7 +194,7 @@ def _record(counted: Counted, done: Sequence[Written], here: Sequence[Canary], m
         part=job.part,
         before=job.before(layout),
         characters=_characters(counted, done, here),
-        role=layout.role if layout.chat or is_rendered(layout) else None,
+        role=layout.role if holds_conversations(layout) else None,
         unpacked_sha256=layout.unpacked_sha256 if job.shards.alone else None,
         heights={name: height for shard in done for name, height in shard.heights.items()} or None,
         shards=None if job.shards.alone else shards,

@@ -18,6 +18,8 @@ Filling = tuple[str, ...]
 
 MAX_SLOTS = 10_000
 """The maximum number of slots in one ``{name:n}``."""
+EXACT_SIZE = 10_000
+"""Size from which results and messages state a space by its rounded logarithm alone."""
 
 _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.canaries.spaces import EXACT_SIZE
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.metrics.guessing import FEWEST_GUESSES, Guesses, by_coins, match
@@ -16,8 +17,6 @@ from leakage_tasks.stats.gaussian_dp import epsilon_of, mu_of_rates, one_run_mu
 
 GAUSSIAN = "assumes that the guarantee of the training has the shape of a Gaussian mechanism's, as DP-SGD's nearly has"
 NEEDS_DELTA = "needs δ above 0: score with --delta, the δ of the guarantee that you compare with"
-_EXACT = math.log2(10_000)
-"""log2 of the size from which messages state a space of secrets by its logarithm."""
 Bound = Callable[[int, int, float], float]
 """A function of the numbers of right guesses and of guesses, and of α, that returns a lower bound on ε."""
 
@@ -206,7 +205,7 @@ def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
     log_others = _log_others(size, len(drawn))
     best = secret_bound(len(planted), len(planted), log_others)
     if not best:
-        fillings = f"{2**size:,.0f}" if size < _EXACT else f"2^{size:.3g}"
+        fillings = f"{2**size:,.0f}" if size < math.log2(EXACT_SIZE) else f"2^{size:.3g}"
         return replace(figure, refused=f"needs more canaries or a larger |R|: {len(planted)} of {fillings} fillings")
     return replace(figure, value=secret_bound(first, len(planted), log_others), best=best)
 

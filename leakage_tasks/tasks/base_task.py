@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.canaries.chat import Chat
-from leakage_tasks.core.errors import MissingOption, OptionError
+from leakage_tasks.core.errors import LeakageError, MissingOption, OptionError
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.core.null_results import FIELD, reason_of
@@ -110,12 +110,13 @@ class LocalTask(HarnessTask):
             refuse_option("--gen_kwargs", DRAWING, self.alone)
 
     @contextmanager
-    def may_lack_options(self) -> Iterator[None]:
-        """Run the ``with`` block. If an option is missing and the task is optional, make the task null for that
-        reason."""
+    def may_lack_options(self, *errors: type[LeakageError]) -> Iterator[None]:
+        """Run the ``with`` block. If an option is missing, or one of ``errors`` is raised, and the task is optional,
+        make the task null for that reason."""
+        caught: tuple[type[LeakageError], ...] = (MissingOption, *errors)
         try:
             yield
-        except MissingOption as error:
+        except caught as error:
             if not self.optional:
                 raise
             self.lacking = str(error)

@@ -23,6 +23,7 @@ from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.canaries.profiles import has_headline
 from leakage_tasks.canaries.proof import PlantingProof, planting_of
 from leakage_tasks.canaries.sidecar import planted_prompt, planted_role
+from leakage_tasks.canaries.spaces import EXACT_SIZE
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.data.chat import USER_TURN, Role
@@ -40,8 +41,6 @@ from leakage_tasks.tasks.sharing import Sharing
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
-EXACT = 10_000
-"""Size from which a space of secrets is stated by its rounded logarithm alone."""
 BUILT_IN = "builtin"
 """Value of ``canaries=`` for the built-in canaries."""
 
@@ -285,7 +284,7 @@ class CanaryTask(LocalTask):
             **({"uniform": True} if all(canary.uniform for canary in there) else {}),
             **({"families": {name: families[name] for name in FAMILIES if families[name]}} if families else {}),
             "log2_size": [round(math.log2(size), 2) for size in ends],
-            **({"sizes": exact} if any(exact := [size if size < EXACT else None for size in ends]) else {}),
+            **({"sizes": exact} if any(exact := [size if size < EXACT_SIZE else None for size in ends]) else {}),
             **({"generator": " and ".join(sorted(self._generators))} if self._generators else {}),
             **({} if example is None else {"example": example}),
         }

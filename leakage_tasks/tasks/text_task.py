@@ -10,7 +10,6 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.chat import protocol_of
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.core.null_results import FIELD
 from leakage_tasks.core.option import Options
 from leakage_tasks.harness.chat_templates import run_arguments
 from leakage_tasks.metrics.metric import Metric
@@ -64,14 +63,9 @@ class TextTask(LocalTask):
         super().take_chat(given)
         if not self._chats:
             return
-        with self.may_lack_options():
-            try:
-                self.options = for_run(self.options, self._chat)
-                self._docs = self.read_documents()
-            except TargetError as error:
-                if not self.optional:
-                    raise
-                self.lacking, self._docs = str(error), [{FIELD: str(error)}]
+        with self.may_lack_options(TargetError):
+            self.options = for_run(self.options, self._chat)
+            self._docs = self.read_documents()
 
     def read_documents(self) -> list[Document]:
         """Read the data that :attr:`options` name, and return the documents. Raises OptionError."""

@@ -171,16 +171,9 @@ def _on_benchmarks(tested: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _not_tried(run: Run) -> Iterator[str]:
     """Yield a sentence on the tasks and attacks of this package that the run did not use but that fit its model."""
-    from leakage_tasks.metrics.scoring import SCORINGS
-    from leakage_tasks.report.card.served import fits_task, fitting_attacks
+    from leakage_tasks.report.card.served import fitting_attacks, untried_tasks
 
-    answered = {result.scoring_name for result in run.tasks.values() if result.answered}
-    shipped = SCORINGS.without_plugins()
-    goals = {scoring.goal for name, scoring in SCORINGS.items() if name in answered} - {""}
-    untried = [name for name, scoring in shipped.items() if name not in answered and scoring.goal not in goals]
-    # The order of the registry depends on which task was imported first.
-    tasks = sorted(name for name in untried if fits_task(run, name))
-    attacks = fitting_attacks(run)
+    tasks, attacks = untried_tasks(run), fitting_attacks(run)
     named = [f"the {'tasks' if len(tasks) > 1 else 'task'} {', '.join(tasks)}"] if tasks else []
     named += [f"the {'attacks' if len(attacks) > 1 else 'attack'} {', '.join(attacks)}"] if attacks else []
     also = "other prompts before a secret, and fine-tuning of the model on extracted text"

@@ -49,11 +49,24 @@ _MODELS: dict[str, Kind] = {
 
 def fitting_attacks(run: Run) -> list[str]:
     """Return the attacks for the goals and the kind of model of a run that it did not use."""
-    ran = {attack for attack, _ in _attacks(run)}
-    answered = {result.scoring_name for result in run.tasks.values() if result.answered}
-    goals = {scoring.goal for name, scoring in SCORINGS.items() if name in answered}
+    ran, (_, goals) = {attack for attack, _ in _attacks(run)}, _answered(run)
     fitting = [name for name, attack in ATTACKS.items() if attack.goal in goals and fits_model(run, attack)]
     return sorted(name for name in fitting if name not in ran)
+
+
+def untried_tasks(run: Run) -> list[str]:
+    """Return the tasks of this package for other goals than a run's that the run's model can serve."""
+    names, goals = _answered(run)
+    shipped = SCORINGS.without_plugins().items()
+    untried = [name for name, scoring in shipped if name not in names and scoring.goal not in goals]
+    # The order of the registry depends on which task was imported first.
+    return sorted(name for name in untried if fits_task(run, name))
+
+
+def _answered(run: Run) -> tuple[set[str], set[str]]:
+    """Return the names of the scorings of a run's tasks that have values, and their goals."""
+    names = {result.scoring_name for result in run.tasks.values() if result.answered}
+    return names, {scoring.goal for name, scoring in SCORINGS.items() if name in names} - {""}
 
 
 def fits_model(run: Run, attack: Attack) -> bool:

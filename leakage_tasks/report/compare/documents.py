@@ -72,10 +72,8 @@ class Compared(NamedTuple):
 
     @property
     def measure(self) -> str:
-        """The unit of the values; empty for shares."""
-        if self.kind == "share":
-            return ""
-        return "bits per token" if self.title.endswith("bits per token") else "bits"
+        """The unit of the values, which follows a comma in the title; empty for shares."""
+        return self.title.partition(", ")[2]
 
 
 def documents_of(task: str, run: Run, details: Details) -> dict[str, Document]:

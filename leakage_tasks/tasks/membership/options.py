@@ -60,10 +60,12 @@ class MembershipOptions(SearchOptions):
     rendering: Rendering | None = None
 
     def hold_chats(self) -> bool:
+        """Return True if rows of some of the data are conversations."""
         named = [data for data in (self.members, self.nonmembers, self.suspected) if data is not None]
         return any(hold_chats(data, self.text_column, self.split) for data in named)
 
     def rendered(self, rendering: Rendering | None) -> Self:
+        """Return the options with a rendering of the conversations of all data; None joins their turns."""
         return replace(self, rendering=rendering)
 
     def tested(self) -> TestedTexts:

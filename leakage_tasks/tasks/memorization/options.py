@@ -92,12 +92,14 @@ class MemorizationOptions(SuffixOptions):
         return controls
 
     def hold_chats(self) -> bool:
+        """Return True if rows of some of the data are conversations."""
         documents = self.documents
         return hold_chats(documents.data, documents.text_column, documents.split) or (
             self.controls is not None and hold_chats(self.controls, documents.text_column)
         )
 
     def rendered(self, rendering: Rendering | None) -> Self:
+        """Return the options with a rendering of the conversations of all data; None joins their turns."""
         return replace(super().rendered(rendering), documents=replace(self.documents, rendering=rendering))
 
     def tested(self) -> tuple[Pair, ...]:

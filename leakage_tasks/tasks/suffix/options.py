@@ -87,10 +87,12 @@ class SuffixOptions(SearchOptions):
         return tuple(pair for pair in chain.from_iterable(both) if pair is not None)
 
     def hold_chats(self) -> bool:
+        """Return True if rows of some of the data are conversations."""
         named = [data for data in (self.source.data, self.controls) if data is not None]
         return any(hold_chats(data, self.source.text_column) for data in named)
 
     def rendered(self, rendering: Rendering | None) -> Self:
+        """Return the options with a rendering of the conversations of all data; None joins their turns."""
         return replace(self, source=replace(self.source, rendering=rendering))
 
     def check_tokens(self, target: DrawsSuffixes, pairs: Sequence[Pair]) -> None:
