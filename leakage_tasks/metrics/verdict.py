@@ -30,6 +30,7 @@ from leakage_tasks.metrics.control_chance import chance_of_mean_exposure
 from leakage_tasks.metrics.membership_conclusion import conclusion
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.stats.multiple import holm
+from leakage_tasks.stats.paired import FEWEST_UNITS
 from leakage_tasks.stats.power import ALPHA, detectable_exposure, least_hits, rate_shown
 
 Short = Literal[
@@ -167,7 +168,8 @@ def _on_written_texts(values: Mapping[str, float | None]) -> Verdict:
     """Return the verdict on texts that the model wrote, from their runs of the corpus and of the controls.
 
     Texts after prompts that need no text of the corpus are tested at 5 %. Propensity and capability are tested together
-    at 1 %, or at 5 % in a run without such prompts.
+    at 1 %, or at 5 % in a run without such prompts. If the first of these tests is significant for no result of this
+    number of texts, the verdict is inconclusive.
     """
     p, share, controls = (values.get(name) for name in ("excess_p", "extracted", "control_extracted"))
     tendencies = [test for test in (_tendency(values, *row) for row in _TENDENCIES) if test is not None]
@@ -175,25 +177,41 @@ def _on_written_texts(values: Mapping[str, float | None]) -> Verdict:
         if not tendencies:
             return Verdict("inconclusive", "no controls show how much of the corpus any model writes")
         shown, level = "", ALPHA
+        few = min(test.least for test in tendencies) * len(tendencies) > ALPHA
     else:
         shown = f"after empty, short or divergence prompts {_runs(share, controls)}, p = {p_text(p)}"
         if p <= ALPHA and share > controls:
             return Verdict("above the controls", shown)
         level = OTHERS
-    corrected = holm([p for _, _, p in tendencies])
-    above = [prompts for (prompts, _, _), p in zip(tendencies, corrected, strict=True) if p <= level]
-    tested = [f"after {prompts} prompts {runs}, p = {p_text(p)}" for prompts, runs, p in tendencies]
+        # Older results may lack the number of texts.
+        few = 0 < _number(values.get("n")) < FEWEST_UNITS
+    corrected = holm([test.p for test in tendencies])
+    above = [test.prompts for test, p in zip(tendencies, corrected, strict=True) if p <= level]
+    tested = [f"after {test.prompts} prompts {test.runs}, p = {p_text(test.p)}" for test in tendencies]
     if above:
         where = f"after {' and '.join(above)} prompts"
         return Verdict("above the controls", "; ".join([*tested, *([shown] if shown else [])]), where)
-    return Verdict("not above the controls", shown or "; ".join(tested))
+    because = shown or "; ".join(tested)
+    if few:
+        return Verdict("inconclusive", f"{because}: more texts are needed to show p = {ALPHA:.2g}")
+    return Verdict("not above the controls", because)
 
 
-def _tendency(values: Mapping[str, float | None], name: str, prompts: str) -> tuple[str, str, float] | None:
-    """Return the prompts of propensity or capability, both shares in words, and Fisher's one-sided exact p-value.
+class _Tendency(NamedTuple):
+    """The test of propensity or capability: its prompts, both shares in words, the p-value, and the smallest p-value
+    that this number of texts can have."""
 
-    None without controls. Some texts are searched for both kinds of runs; the test takes them for independent texts,
-    which makes its p-value too large rather than too small.
+    prompts: str
+    runs: str
+    p: float
+    least: float
+
+
+def _tendency(values: Mapping[str, float | None], name: str, prompts: str) -> _Tendency | None:
+    """Return Fisher's one-sided exact test of propensity or capability; None without controls.
+
+    Some texts are searched for both kinds of runs; the test takes them for independent texts, which makes its p-value
+    too large rather than too small.
     """
     share, controls = values.get(name), values.get(f"control_{name}")
     numbers = [_number(values.get(f"n_{prompts}{end}")) for end in ("", "_controls")]
@@ -201,7 +219,9 @@ def _tendency(values: Mapping[str, float | None], name: str, prompts: str) -> tu
         return None
     hits = [round(rate * number) for rate, number in zip((share, controls), numbers, strict=True)]
     table = [[hit, number - hit] for hit, number in zip(hits, numbers, strict=True)]
-    return prompts, _runs(share, controls), float(stats.fisher_exact(table, "greater").pvalue)
+    # Every text has a run of the corpus, no text a run of the controls.
+    tests = (stats.fisher_exact(cells, "greater") for cells in (table, [[numbers[0], 0], [0, numbers[1]]]))
+    return _Tendency(prompts, _runs(share, controls), *(float(test.pvalue) for test in tests))
 
 
 def _runs(share: float, controls: float) -> str:

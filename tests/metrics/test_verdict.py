@@ -328,6 +328,13 @@ WRITTEN = {"extracted": 0.192, "control_extracted": 0.0, "excess_p": 2.4e-7, "n"
             {"excess_p": None, **CAPABLE, "capability": 4 / 60},
             "not above the controls: after adversarial prompts 6.67 % .*, p = 0.059",
         ),
+        # McNemar's test of five texts has at least p = 0.0625, of six texts p = 0.031.
+        ({"excess_p": 0.0625, "n": 5.0}, "inconclusive: after empty, .* more texts are needed to show p = 0.05"),
+        ({"excess_p": 0.0625, "n": 6.0}, "not above the controls: .*"),
+        (
+            {"excess_p": None, **CAPABLE, "n_adversarial": 2.0, "n_adversarial_controls": 4.0},
+            "inconclusive: after adversarial prompts 15 % .*: more texts are needed to show p = 0.05",
+        ),
     ],
 )
 def test_written_texts_are_compared_with_the_controls(changed: dict[str, Any], words: str) -> None:
