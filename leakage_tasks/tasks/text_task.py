@@ -37,8 +37,6 @@ class TextTask(LocalTask):
     """Function that reads the options from the metadata; raises MissingOption without data."""
     NO_PROTOCOL: Collection[str]
     """Options that affect results but not their comparability: data, whose hashes are in the protocol, and seeds."""
-    USUAL: Mapping[str, Any] = {}
-    """Default values by option, if the declaration has none because the default depends on other options."""
     options: Any
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -113,9 +111,13 @@ class TextTask(LocalTask):
         """Return all values of a document in a column from its finding, as the scoring reads it."""
         return self.SCORING.values(finding, column, self.options.given, {})
 
+    def usual(self) -> dict[str, Any]:
+        """Return the default values in this run, by option, that depend on other options or on the data."""
+        return {}
+
     def protocol(self) -> dict[str, Any]:
         """Return the hashes of the data, and the options that two comparable runs must share."""
-        usual = {**{name: option.default for name, option in self.OPTIONS.items()}, **self.USUAL}
+        usual = {**{name: option.default for name, option in self.OPTIONS.items()}, **self.usual()}
         chosen = {
             name: value
             for name, value in self.options.given.items()

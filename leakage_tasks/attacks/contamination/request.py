@@ -59,7 +59,7 @@ class OrderRequest:
         """
         if self.form == "permutation":
             return [range(items)]
-        number = min(MOST_SHARDS, items // SMALLEST) if self.shards is None else self.shards
+        number = usual_shards(items) if self.shards is None else self.shards
         if number < 2 or items < SMALLEST * number:
             raise OptionError(
                 f"{items} items make no {max(number, 2)} shards of {SMALLEST} items or more: use fewer shards, more "
@@ -80,6 +80,11 @@ class OrderRequest:
             return [order for order in itertools.permutations(canonical) if order != canonical]
         stream = stream_of(f"contamination:{self.seed}:{shard}")
         return [tuple(map(int, stream.permutation(items))) for _ in range(self.shuffles)]
+
+
+def usual_shards(items: int) -> int:
+    """Return the default number of shards."""
+    return min(MOST_SHARDS, items // SMALLEST)
 
 
 ORDER_OPTIONS = options_of(OrderRequest)

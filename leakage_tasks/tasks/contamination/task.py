@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import chain, zip_longest
 from typing import Any
 
+from leakage_tasks.attacks.contamination.request import SHUFFLES, usual_shards
 from leakage_tasks.metrics.contamination import CONTAMINATION_TEST
 from leakage_tasks.tasks.base_task import Document
 from leakage_tasks.tasks.contamination.handler import DIGEST, ORDER, TWINS, answering
@@ -30,7 +31,8 @@ class ContaminationTest(TextTask):
     HANDLER = staticmethod(answering)
     OPTIONS = CONTAMINATION_OPTIONS
     READ_OPTIONS = staticmethod(read_contamination_options)
-    NO_PROTOCOL = ("items", "twins", "seed")
+    # The hash of the data covers the split, the template and the separator.
+    NO_PROTOCOL = ("items", "twins", "seed", "of_split", "template", "separator")
     options: ContaminationOptions
 
     def read_documents(self) -> list[Document]:
@@ -42,6 +44,13 @@ class ContaminationTest(TextTask):
         twins = [{"kind": TWINS, "number": number} for number, _ in items.twins]
         # A part of the documents has both kinds.
         return [doc for doc in chain.from_iterable(zip_longest(shards, twins)) if doc is not None]
+
+    def usual(self) -> dict[str, Any]:
+        """Return the default numbers of shards and shuffles."""
+        return {
+            "shards": usual_shards(len(self._items.items)),
+            "permutations": SHUFFLES[self.options.request.form],
+        }
 
     def request_argument(self, doc: Document) -> dict[str, Any]:
         """Return the settings of the test, with the digest of the items."""

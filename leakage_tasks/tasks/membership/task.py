@@ -13,6 +13,7 @@ from typing import Any
 from leakage_tasks.attacks.membership.blind.scores import blind_scores
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.membership.registry import MEMBERSHIP_ATTACKS
+from leakage_tasks.attacks.membership.request import SHOTS, WORDS
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.task_names import MEMBERSHIP as TASK
@@ -118,6 +119,10 @@ class Membership(TextTask):
     def lacks(self) -> str:
         """Return the reason why no metric of a run without blind baselines represents the model."""
         return "" if any(doc["blind"] for doc in self._docs) else NO_BLIND
+
+    def usual(self) -> dict[str, Any]:
+        """Return the defaults of attacks that their options turn on; the protocol names the attacks that ran."""
+        return {"shots": SHOTS, "neighbours": WORDS}
 
     def hashes(self) -> dict[str, str]:
         """Return the hash of the texts."""

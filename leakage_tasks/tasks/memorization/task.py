@@ -12,7 +12,7 @@ from typing import Any
 
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.task_names import WINDOWS as TASK
-from leakage_tasks.metrics.memorization import MEMORIZATION
+from leakage_tasks.metrics.memorization import MEMORIZATION, NGRAM
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.pairs import Pair
 from leakage_tasks.tasks.base_task import Document
@@ -40,7 +40,6 @@ class Memorization(SuffixExtraction):
     OPTIONS = MEMORIZATION_OPTIONS
     READ_OPTIONS = staticmethod(read_memorization_options)
     NO_PROTOCOL = ("data", "controls", "tokenizer", "text_column", "split", "documents", "seed", "reveal")
-    USUAL = {"prefix": [LENGTH], "ngrams": [LENGTH]}
     options: MemorizationOptions
 
     def metrics_for(self, given: Mapping[str, Any]) -> list[Metric[Any, Any]]:
@@ -50,6 +49,10 @@ class Memorization(SuffixExtraction):
     def document(self, place: int | None, pair: Pair) -> Document:
         """Return the record of a window, with its document and its place in the document."""
         return {**super().document(place, pair), "document": pair.document, "offset": pair.offset}
+
+    def usual(self) -> dict[str, Any]:
+        """Return the default lengths; that of ``ngrams`` depends on the suffix."""
+        return {"prefix": [LENGTH], "ngrams": [min(NGRAM, self.options.documents.suffix)]}
 
     def advise(self, tested: int) -> None:
         """Warn if many of the sampled documents are too short."""

@@ -183,9 +183,14 @@ def check_sweeps(pairs: Sequence[Pair], request: SuffixRequest) -> None:
                 )
 
 
+def usual_validation(confidence: str) -> int:
+    """Return the number of pairs that a confidence is fitted on if ``validation`` is left out."""
+    return VALIDATION if confidence == TRAINED else 0
+
+
 def _validation(given: int | None, confidence: str, split: str) -> int:
     trained = confidence == TRAINED
-    number = given if given is not None else VALIDATION if trained else 0
+    number = usual_validation(confidence) if given is None else given
     if number < 0 or (trained and not number):
         least = 1 if trained else 0
         raise OptionError(

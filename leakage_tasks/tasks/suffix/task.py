@@ -27,11 +27,17 @@ from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.suffix_scoring import SUFFIX_EXTRACTION, selected_view
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
-from leakage_tasks.pairs.submission import SuffixGuess, write_submission
+from leakage_tasks.pairs.submission import SuffixGuess, write_submission, wrong_allowed
 from leakage_tasks.tasks.base_task import Document
 from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.sharing import Sharing
-from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS, SuffixOptions, check_sweeps, read_suffix_options
+from leakage_tasks.tasks.suffix.options import (
+    SUFFIX_OPTIONS,
+    SuffixOptions,
+    check_sweeps,
+    read_suffix_options,
+    usual_validation,
+)
 from leakage_tasks.tasks.suffix.suffix_handler import answering
 from leakage_tasks.tasks.text_task import TextTask
 
@@ -82,6 +88,11 @@ class SuffixExtraction(TextTask):
         """Return the record of a pair, with its tokens if ``reveal`` is true."""
         shown = {"prefix": list(pair.prefix), "suffix": list(pair.suffix)} if self.options.reveal else {}
         return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
+
+    def usual(self) -> dict[str, Any]:
+        """Return the defaults that depend on the confidence and on the number of pairs with a value."""
+        request, pairs = self.options.request, int(self.found.get("n") or 0)
+        return {"validation": usual_validation(request.confidence), "wrong": wrong_allowed(pairs)}
 
     def advise(self, tested: int) -> None:
         """Warn of settings that make metrics of ``tested`` pairs less informative than they seem."""

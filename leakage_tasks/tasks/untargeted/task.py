@@ -41,6 +41,10 @@ class UntargetedExtraction(TextTask):
         self.columns = {name: partial(_column, name) for name in (HEADLINE, *kinds)}
         return [{"text": [text.kind, text.prompt, text.sample, text.unseen]} for text in options.text_ids()]
 
+    def usual(self) -> dict[str, Any]:
+        """Return the default length of the runs of propensity and capability."""
+        return {"propensity_length": self.options.request.run_length}
+
     def hashes(self) -> dict[str, str]:
         """Return the hashes of the corpora and prompts."""
         return {name: about.corpus[:16] for name, about in self._corpora.items()} | self.options.texts.hashes()
