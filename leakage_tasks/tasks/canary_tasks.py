@@ -33,7 +33,7 @@ from leakage_tasks.metrics.exposure import IDENTIFIER_ROWS
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.tasks.attack_handler import answering
-from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.base_task import Document, LocalTask, fingerprint
 from leakage_tasks.tasks.manifests import ReadManifest, read_once, share_manifest
 from leakage_tasks.tasks.options import read_options
 from leakage_tasks.tasks.preflight_file import PreflightSummary, read_preflight
@@ -228,7 +228,8 @@ class CanaryTask(LocalTask):
         return copies if reading is None else CONTEXT if reading == "context" else None
 
     def protocol(self) -> dict[str, Any]:
-        """Return the hash of the manifest, the attack's options, and a non-default view, language or context.
+        """Return the hash of the manifest, the attack's options, a non-default view, language or context, and a hash of
+        the canaries outside the training loss.
 
         The seed is left out, because comparable runs may have different seeds.
         """
@@ -244,7 +245,10 @@ class CanaryTask(LocalTask):
         spoken = {f"{side}_language": code for side, code in self._languages().items()}
         context = {} if self.options.context.is_auto else {"context": str(self.options.context)}
         chat = protocol_of(self._chat)
-        return {"canaries": self._manifest, **attack, **chosen, **self._known, **spoken, **context, **chat}
+        # Canaries outside the loss count in other metrics.
+        readings = self._preflight.readings
+        learnt = {"preflight": fingerprint(readings)} if readings else {}
+        return {"canaries": self._manifest, **attack, **chosen, **self._known, **spoken, **context, **chat, **learnt}
 
     def tested(self) -> dict[str, Any]:
         """Return the number of canaries by kind and repetition count, and the sizes of their spaces.

@@ -151,6 +151,19 @@ def test_canaries_read_in_the_context_only_are_a_tier_of_their_own(tmp_path: Pat
     assert score(CANARY_EXPOSURE, answers)["none"]["exposure_context"] == pytest.approx(row["exposure_context,none"])
 
 
+def test_canaries_outside_the_loss_set_a_run_apart(tmp_path: Path) -> None:
+    write_manifest(MADE, tmp_path / "canaries.jsonl")
+
+    def protocol(in_loss: dict[str, int] | None) -> dict[str, Any]:
+        named = {} if in_loss is None else {"preflight": look(tmp_path, in_loss)}
+        metadata = {"canaries": str(tmp_path / "canaries.jsonl"), **named}
+        return CanaryExposure({"task": "canary_exposure", "metadata": metadata}).protocol()
+
+    first, second, *_ = planted(1)
+    assert protocol({}) == protocol(None)  # every metric is over the same canaries
+    assert len({protocol(outside)["preflight"] for outside in ({first: 0}, {second: 0}, {first: 0, second: 0})}) == 3
+
+
 def test_where_no_secret_was_in_the_loss_no_figure_stands_for_the_model(tmp_path: Path) -> None:
     results = evaluated(tmp_path, {each.id: "context" for each in MANY if each.planted})
     told = results["configs"]["canary_exposure"]["leakage"]

@@ -52,7 +52,7 @@ def made(tmp_path: Path) -> Callable[[type[TextTask], dict[str, Any]], TextTask]
         (Memorization, {"ngrams": [20]}, {"ngrams": [10]}),
         (UntargetedExtraction, {"propensity_length": 30}, {"propensity_length": 40}),
         (Membership, {"shots": 7, "neighbours": "words"}, {"shots": 3}),
-        (ContaminationTest, {"shards": 12, "permutations": 30, "of_split": "test"}, {"shards": 6}),
+        (ContaminationTest, {"shards": 12, "permutations": 30}, {"shards": 6}),
         (ContaminationTest, {"form": "permutation", "permutations": 199}, {"form": "permutation", "permutations": 30}),
     ],
 )

@@ -38,9 +38,14 @@ _OF_MODEL = {
     "model_revision": "Revision",
     "model_sha": "Commit",
 }
-HASHED = ("canaries", "data", "controls", "part", "prompts", "ordinary")
+HASHED = ("canaries", "data", "controls", "part", "prompts", "ordinary", "preflight")
 """Names of protocols' entries that are hashes."""
-_NAMES = {"of": "Benchmark", "of_split": "Split of the benchmark", "ordinary": "Ordinary prompts"}
+_NAMES = {
+    "of": "Benchmark",
+    "of_split": "Split of the benchmark",
+    "ordinary": "Ordinary prompts",
+    "preflight": "Canaries outside the training loss",
+}
 """Names of options in the report, if the option's own name is no noun."""
 SELFTEST = "leakage selftest --model hf --model_args … -o selftest.json"
 _BUDGETED = ("exposure", "extraction")

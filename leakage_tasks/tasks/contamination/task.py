@@ -31,8 +31,7 @@ class ContaminationTest(TextTask):
     HANDLER = staticmethod(answering)
     OPTIONS = CONTAMINATION_OPTIONS
     READ_OPTIONS = staticmethod(read_contamination_options)
-    # The hash of the data covers the split, the template and the separator.
-    NO_PROTOCOL = ("items", "twins", "seed", "of_split", "template", "separator")
+    NO_PROTOCOL = ("items", "twins", "seed")
     options: ContaminationOptions
 
     def read_documents(self) -> list[Document]:

@@ -29,7 +29,7 @@ class UntargetedExtraction(TextTask):
     HANDLER = staticmethod(answering)
     OPTIONS = UNTARGETED_OPTIONS
     READ_OPTIONS = staticmethod(read_untargeted_options)
-    NO_PROTOCOL = ("data", "controls", "tokenizer", "prompts", "ordinary", "seed")
+    NO_PROTOCOL = ("data", "controls", "tokenizer", "text_column", "prompts", "ordinary", "seed")
     options: UntargetedOptions
 
     def read_documents(self) -> list[Document]:
