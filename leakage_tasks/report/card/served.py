@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from leakage_tasks.attacks import ATTACKS
@@ -9,7 +10,7 @@ from leakage_tasks.attacks.access import LABELS_AND_TAGS, LIKELIHOOD, MASKS, NEX
 from leakage_tasks.attacks.registry import Attack
 from leakage_tasks.core.task_names import CONTAMINATION, EXPOSURE, MEMBERSHIP, SUFFIXES, TEXTS, WINDOWS
 from leakage_tasks.metrics.scoring import SCORINGS
-from leakage_tasks.report.load.run import Run
+from leakage_tasks.report.load.run import Run, is_encoder_decoder
 from leakage_tasks.targets import protocols
 from leakage_tasks.targets.protocols import PredictsNextToken, ProposesValues, RelaxesTokens, ScoresLabels
 
@@ -111,9 +112,15 @@ def kind_of(run: Run) -> Kind:
 
 
 def _translates(run: Run) -> bool:
-    """Return True if the model reads a source sentence; the harness can recognize such a model without an argument."""
-    tested = any(result.tested.get("sources") for result in run.tasks.values() if result.is_leakage)
-    return tested or run.arguments.get("backend") == "seq2seq"
+    """Return True if the model reads a source sentence. The harness can recognize such a model without an argument, and
+    earlier versions did not record the number of source sentences."""
+    declared = [result.declared for result in run.tasks.values() if result.is_leakage and result.declared is not None]
+    sources = any(declaration.tested.get("sources") for declaration in declared)
+    spoken = any({"source_language", "target_language"} & declaration.protocol.keys() for declaration in declared)
+    backend = run.arguments.get("backend", "default")
+    return (
+        sources or spoken or backend == "seq2seq" or (backend == "default" and is_encoder_decoder(Path(run.parts[0])))
+    )
 
 
 def _attacks(run: Run) -> set[tuple[str, str]]:

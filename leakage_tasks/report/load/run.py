@@ -166,9 +166,20 @@ class Run:
 
 def adapter_base(folder: Path) -> str | None:
     """Return the base model that an adapter's PEFT file names, "" if it names none; None for another folder."""
+    settings = _settings(folder / "adapter_config.json")
+    base = None if settings is None else settings.get("base_model_name_or_path")
+    return None if settings is None else base if isinstance(base, str) else ""
+
+
+def is_encoder_decoder(folder: Path) -> bool:
+    """Return True if the configuration of a model in a folder says so; False without such a file."""
+    return (_settings(folder / "config.json") or {}).get("is_encoder_decoder") is True
+
+
+def _settings(file: Path) -> dict[str, Any] | None:
+    """Return the content of a JSON file, {} if it is no object; None without such a file."""
     try:
-        settings = parse_json(read_text(folder / "adapter_config.json"))
+        settings = parse_json(read_text(file))
     except (OSError, ValueError):
         return None
-    base = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
-    return base if isinstance(base, str) else ""
+    return settings if isinstance(settings, dict) else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ def run_of(folder: Path, task: str, attack: str, access: str, model: str = "hf",
     declared = {task: declaration(task, attacks=[{"attack": attack, "access": access}])}
     content = results({task: leaking()[task]}, declared=declared)
     config = {"model": model, "model_args": {"pretrained": "m", **arguments}}
-    (run,) = read_runs([write(folder, {**content, "config": config})])
+    named = {"model_name": config["model_args"]["pretrained"]}
+    (run,) = read_runs([write(folder, {**content, "config": config, **named})])
     return run
 
 
@@ -105,6 +107,23 @@ def test_a_model_that_the_harness_itself_recognizes_as_a_translator_scores_no_te
     (run,) = read_runs([write(tmp_path, content)])
     assert kind_of(run) == "seq2seq"
     assert "3 canaries with a source sentence" in describe_tested(declared["tested"])
+
+
+def test_earlier_results_of_a_translator_are_known_by_its_configuration_or_languages(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    for decoder, kind in ((False, "causal"), (True, "seq2seq")):
+        model.mkdir(exist_ok=True)
+        (model / "config.json").write_text(json.dumps({"is_encoder_decoder": decoder}))
+        told = str(model)
+        assert kind_of(run_of(tmp_path / "a", "canary_exposure", "exposure", NEXT_TOKEN, pretrained=told)) == kind
+        run = run_of(tmp_path / "a", "canary_exposure", "exposure", NEXT_TOKEN, pretrained=told, backend="causal")
+        assert kind_of(run) == "causal"
+    protocol = {"canaries": "ab" * 32, "source_language": "de"}
+    attacks = [{"attack": "exposure", "access": NEXT_TOKEN}]
+    declared = {"canary_exposure": declaration("canary_exposure", protocol=protocol, attacks=attacks)}
+    content = results({"canary_exposure": leaking()["canary_exposure"]}, declared=declared)
+    (run,) = read_runs([write(tmp_path / "b", content)])
+    assert kind_of(run) == "seq2seq"
 
 
 @pytest.mark.parametrize(("access", "kind"), [(TEXT, "seq2seq"), (NEXT_TOKEN, "causal")])
