@@ -16,14 +16,18 @@ from leakage_tasks.data.turns import KEYS, ROLES, keys_of
 
 TOOLS = "tools"
 """Column of the tools that a template describes at the start of a conversation, as TRL reads it."""
+ARGUMENTS = "chat_template_kwargs"
+"""Column of further arguments of the template, as TRL reads it."""
 
 
 class ChatRow(NamedTuple):
-    """The turns of a row with ``role`` and ``content``, and its tools; ``origin`` names the row in messages."""
+    """The turns of a row with ``role`` and ``content``, its tools, and its arguments of the template; ``origin`` names
+    the row in messages."""
 
     turns: list[dict[str, Any]]
     tools: Any
     origin: str
+    arguments: Mapping[str, Any] | None = None
 
 
 def holds_conversations(layout: Layout) -> bool:
@@ -47,14 +51,16 @@ def chat_rows(
         name: The name of the data in messages; by default the path.
 
     Raises:
-        PlantingError: A turn has no speaker or holds more than text, or the tools are not JSON.
+        PlantingError: A turn has no speaker or holds more than text, the tools are not JSON, or the arguments of the
+            template are no object.
     """
     columns = _columns(layout)
-    tools = [TOOLS] if TOOLS in layout.columns else []
-    for number, values in enumerate(reader.several(path, layout, wanted, [*columns, *tools])):
+    named = [*columns, *(name for name in (TOOLS, ARGUMENTS) if name in layout.columns)]
+    for number, values in enumerate(reader.several(path, layout, wanted, named)):
         origin = f"{name or path}: row {number} (from 0)"
-        turns = _turns(dict(zip(columns, values, strict=False)), layout.shape, origin)
-        yield ChatRow(turns, _tools(values[-1], origin) if tools else None, origin)
+        row = dict(zip(named, values, strict=True))
+        tools, arguments = _tools(row.pop(TOOLS, None), origin), _arguments(row.pop(ARGUMENTS, None), origin)
+        yield ChatRow(_turns(row, layout.shape, origin), tools, origin, arguments)
 
 
 def _columns(layout: Layout) -> Sequence[str]:
@@ -126,3 +132,9 @@ def _tools(value: Any, origin: str) -> Any:
         return parse_json(value) if isinstance(value, str) and value else value or None
     except ValueError:
         raise PlantingError(f"{origin}: its {TOOLS!r} are not JSON: fix the row") from None
+
+
+def _arguments(value: Any, origin: str) -> Mapping[str, Any] | None:
+    if value is not None and not isinstance(value, dict):
+        raise PlantingError(f"{origin}: its {ARGUMENTS!r} are no object of names and values: fix the row")
+    return value or None

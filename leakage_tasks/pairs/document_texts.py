@@ -46,8 +46,11 @@ class TextDocument:
 
     @property
     def content(self) -> str:
-        """The turns and the tools as JSON, whatever the template; a plain text itself."""
-        return self.plain if self.row is None else json.dumps([self.row.turns, self.row.tools], sort_keys=True)
+        """The turns, the tools and the arguments as JSON, whatever the template; a plain text itself."""
+        if self.row is None:
+            return self.plain
+        parts = [self.row.turns, self.row.tools, *([self.row.arguments] if self.row.arguments else [])]
+        return json.dumps(parts, sort_keys=True)
 
     @property
     def compared(self) -> str:

@@ -34,7 +34,7 @@ class Rendering:
         if added:
             turns = [{"role": "system", "content": self.system}, *turns]
         try:
-            return self.render(turns, **({"tools": row.tools} if row.tools else {}))
+            return self.render(turns, **{**({"tools": row.tools} if row.tools else {}), **(row.arguments or {})})
         except TargetError as error:
             unless = ", or leave --system_instruction out" if added else ""
             raise OptionError(

@@ -69,7 +69,7 @@ def conversation_of(row: dict[str, Any], folder: Path, kind: str = "jsonl", **wa
     reader, columns = format_of(path), Columns(**wanted)
     layout = reader.survey(path, columns)
     assert holds_conversations(layout)
-    ((turns, _, origin),) = chat_rows(reader, path, layout, columns)
+    ((turns, _, origin, _),) = chat_rows(reader, path, layout, columns)
     assert origin == f"{path}: row 0 (from 0)"
     return turns
 
@@ -152,11 +152,30 @@ def test_calls_and_tools_are_kept_and_empty_fields_left_out(tmp_path: Path) -> N
             {"messages": [{"role": "user", "content": "a"}], "tools": "{"},
             r"row 0 \(from 0\): its 'tools' are not JSON: fix",
         ),
+        (
+            {"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": "thinking"},
+            r"row 0 \(from 0\): its 'chat_template_kwargs' are no object of names and values: fix",
+        ),
     ],
 )
 def test_a_row_that_no_template_can_render_is_one_line(tmp_path: Path, row: dict[str, Any], message: str) -> None:
     with pytest.raises(PlantingError, match=message):
         conversation_of(row, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_rows_carry_arguments_of_the_template(tmp_path: Path, kind: str) -> None:
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    rows = [{"messages": turns, "chat_template_kwargs": given} for given in ({"thinking": True}, None)]
+    path = tmp_path / f"rows.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    layout = format_of(path).survey(path, Columns())
+    first, second = chat_rows(format_of(path), path, layout, Columns())
+    assert (first.turns, second.turns) == (turns, turns)
+    assert (first.arguments, second.arguments) == ({"thinking": True}, None)
 
 
 def test_a_null_turn_of_a_typed_column_is_one_line_and_has_no_text(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.data.conversations import ChatRow
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
+from leakage_tasks.pairs.document_texts import TextDocument
 from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.targets.harness.chat import rendering_of
 from tests.chats import STYLES, chat_model, chat_tokenizer
@@ -409,6 +410,19 @@ def test_rows_with_tools_use_the_template_of_tools(tmp_path: Path) -> None:
         expected = tokenizer.apply_chat_template(row, tools=given, tokenize=False)
         assert rendering.text(ChatRow([*row], given, "row 0")) == expected
     assert rendering.text(ChatRow([*row], tools, "row 0")).startswith("the pin of kalo")
+
+
+def test_the_arguments_of_a_row_come_before_those_of_the_run(tmp_path: Path) -> None:
+    tokenizer = copy.deepcopy(chat_tokenizer("chatml"))
+    tokenizer.chat_template = "{% if not deep %}red {% endif %}" + str(tokenizer.chat_template)
+    lm = hf(tokenizer, chat_model("chatml"))
+    lm.chat_template_args = {"deep": True}
+    rendering, row = rendering_of(lm, Chat()), conversations(0)[0]
+    for arguments in (None, {"deep": False}):
+        expected = tokenizer.apply_chat_template(row, tokenize=False, **(arguments or {"deep": True}))
+        assert rendering.text(ChatRow([*row], None, "row 0", arguments)) == expected
+    kinds = [TextDocument("a", row=ChatRow([*row], None, "row 0", given)).content for given in (None, {"deep": False})]
+    assert kinds[0] != kinds[1]
 
 
 @pytest.mark.parametrize("flag", [True, False])
