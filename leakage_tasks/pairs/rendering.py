@@ -42,6 +42,24 @@ class Rendering:
             ) from None
 
 
+def spoken_in(text: str, row: ChatRow) -> tuple[tuple[int, int], ...]:
+    """Return the parts of a rendered text that come from the turns of its row, as spans of characters.
+
+    A content that the template changes has no span, except if it only strips white space. Contents are sought from the
+    end, because templates write a role before what it says, and a content may be the name of a role.
+    """
+    spans, end = [], len(text)
+    for turn in reversed(row.turns):
+        content = turn.get("content") or ""
+        for said in filter(None, (content, content.strip())):
+            start = text.rfind(said, 0, end)
+            if start >= 0:
+                spans.append((start, start + len(said)))
+                end = start
+                break
+    return tuple(reversed(spans))
+
+
 def rendered_rows(reader: Format, path: Path, layout: Layout, wanted: Columns, rendering: Rendering) -> Iterator[str]:
     """Yield the rendered text of each row. Raises OptionError if the rows hold plain text."""
     check_conversations(layout, path)

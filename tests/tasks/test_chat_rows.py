@@ -26,6 +26,7 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.data.conversations import ChatRow
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.pairs.document_texts import TextDocument
+from leakage_tasks.pairs.rendering import spoken_in
 from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.targets.harness.chat import rendering_of
 from tests.chats import STYLES, chat_model, chat_tokenizer
@@ -207,16 +208,47 @@ def test_a_corpus_of_chats_has_the_frequencies_of_its_rendered_rows(tmp_path: Pa
     assert found[0] == found[1] != found[2]
 
 
-def test_similar_texts_keep_the_words_with_the_templates_tokens(tmp_path: Path) -> None:
+@pytest.mark.parametrize("style", ["chatml", "mistral"])
+def test_similar_texts_keep_the_words_of_the_template(tmp_path: Path, style: str) -> None:
     given = {name: save_chats(tmp_path / f"{name}.jsonl", seed) for seed, name in enumerate(("members", "nonmembers"))}
     options = {"attacks": "loss:neighbourhood", "neighbours": "words", "neighbour_number": 3, "tokens": 254}
-    results = evaluate(tmp_path, "membership", "chatml", **given, **options)
+    results = evaluate(tmp_path, "membership", style, **given, **options)
     for answer in answers(results, "membership"):
         each = membership_finding_from_json(answer)
-        text = template("chatml", conversations(0)[each.text] if each.member else conversations(1)[-1 - each.text])
-        near = [encoded("chatml", copy) for copy in by_words(text, 3, 0, ["<|im_start|>", "<|im_end|>"])]
-        expected = each.scores["loss"] - np.mean([log_probabilities("chatml", row).mean() for row in near])
+        row = conversations(0)[each.text] if each.member else conversations(1)[-1 - each.text]
+        text, spans = template(style, row), []
+        for turn in row:
+            start = text.index(turn["content"])
+            spans.append((start, start + len(turn["content"])))
+        copies = by_words(text, 3, 0, {text: spans}.get)
+        assert all(copy.count("[/INST]") == text.count("[/INST]") for copy in copies)
+        near = [encoded(style, copy) for copy in copies]
+        expected = each.scores["loss"] - np.mean([log_probabilities(style, row).mean() for row in near])
         assert each.scores["neighbourhood"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_turns_of_a_rendered_text_are_found_and_its_other_words_are_the_templates() -> None:
+    said = ["user", " a b \n", "INST", "s"]
+    row = turns(*said)
+    text = "<s>user\nuser</s>\n<s>model\na b</s>\n<s>user\n[INST] INST [/INST]</s>\n<s>model\ns</s>\n"
+    spans = spoken_in(text, ChatRow(row, None, "row 0"))
+    # The end token holds the last content.
+    assert [text[start:end] for start, end in spans] == ["user", "a b", "INST", "s"]
+    assert spans[0] == (8, 12)
+    assert spoken_in("USER: CHANGED", ChatRow(turns("changed"), None, "row 0")) == ()
+
+
+def test_a_corpus_of_chats_for_plain_texts_is_one_line(tmp_path: Path) -> None:
+    texts = {
+        name: save_rows(tmp_path / f"{name}.jsonl", [{"text": template("chatml", row)} for row in conversations(seed)])
+        for seed, name in enumerate(("members", "nonmembers"))
+    }
+    chats = save_chats(tmp_path / "corpus.jsonl", 2)
+    for flag in (True, False):
+        with pytest.raises(
+            OptionError, match=r"^frequencies=.*corpus.jsonl: holds chats, and the texts of this run are"
+        ):
+            evaluate(tmp_path, "membership", "chatml", flag, **texts, attacks="dc-pdd", frequencies=chats)
 
 
 TASKS = ("memorization", "suffix_extraction", "membership")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from leakage_tasks.attacks.membership.neighbours import Similar, is_marked, number_changed
+from leakage_tasks.attacks.membership.neighbours import Similar, Spoken, fixed_words, number_changed, whole_text
 from leakage_tasks.attacks.streams import stream_of
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.loading import read_model, read_tokenizer
@@ -18,12 +17,12 @@ ROWS = 16
 """Number of masked texts in a forward pass."""
 
 
-def masked_neighbours(name: str, device: Any = "cpu", marks: Collection[str] = ()) -> Similar:
+def masked_neighbours(name: str, device: Any = "cpu", spoken: Spoken = whole_text) -> Similar:
     """Return a function that replaces random tokens of a text by draws from the masked model ``name``.
 
-    All chosen tokens of a copy are masked at once, and the original token is never drawn. Words with one of ``marks``,
-    and the text after the beginning that the masked model can read, stay as they are. Raises TargetError if the model
-    cannot be loaded, or if its tokenizer does not map tokens to characters.
+    All chosen tokens of a copy are masked at once, and the original token is never drawn. Words that are not wholly
+    ``spoken``, and the text after the beginning that the masked model can read, stay as they are. Raises TargetError if
+    the model cannot be loaded, or if its tokenizer does not map tokens to characters.
     """
     from transformers import AutoModelForMaskedLM
 
@@ -36,14 +35,14 @@ def masked_neighbours(name: str, device: Any = "cpu", marks: Collection[str] = (
         raise failure(f"{missing[0]} is not in its weights")
     if tokenizer.mask_token_id is None or not tokenizer.is_fast:
         raise TargetError(f"neighbours={name}: has no mask token or no fast tokenizer: give another one, or words")
-    return _Filler(model.to(device).eval(), tokenizer, device, marks)
+    return _Filler(model.to(device).eval(), tokenizer, device, spoken)
 
 
 class _Filler:
     """A masked model with its tokenizer, as a function that makes similar texts."""
 
-    def __init__(self, model: Any, tokenizer: Any, device: Any, marks: Collection[str]) -> None:
-        self._model, self._tokenizer, self._device, self._marks = model, tokenizer, device, marks
+    def __init__(self, model: Any, tokenizer: Any, device: Any, spoken: Spoken) -> None:
+        self._model, self._tokenizer, self._device, self._spoken = model, tokenizer, device, spoken
         positions = getattr(model.config, "max_position_embeddings", None) or tokenizer.model_max_length
         # Some models reserve positions for padding.
         self._most = min(int(positions) - 2, int(tokenizer.model_max_length))
@@ -53,7 +52,7 @@ class _Filler:
         encoded = self._tokenizer(
             text, truncation=True, max_length=self._most, return_offsets_mapping=True, return_special_tokens_mask=True
         )
-        fixed = [word.span() for word in re.finditer(r"\S+", text) if is_marked(word[0], self._marks)]
+        fixed = fixed_words(text, self._spoken)
         changeable = [
             index
             for index, special in enumerate(encoded["special_tokens_mask"])

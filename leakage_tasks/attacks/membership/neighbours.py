@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -14,6 +14,9 @@ CHANGED = 0.15
 """Share of the words or tokens that a similar text changes, at least one."""
 Similar = Callable[[str, int, int], list[str]]
 """A function of a text, the number of similar texts and a seed."""
+Span = tuple[int, int]
+Spoken = Callable[[str], Sequence[Span] | None]
+"""A function that returns the spans of a text that may change; None for a whole text."""
 
 
 def number_changed(length: int) -> int:
@@ -21,25 +24,36 @@ def number_changed(length: int) -> int:
     return max(1, round(CHANGED * length)) if length else 0
 
 
-def by_words(text: str, number: int, seed: int, marks: Collection[str] = ()) -> list[str]:
+def whole_text(text: str) -> None:
+    """Return None, so that every word may change."""
+
+
+def by_words(text: str, number: int, seed: int, spoken: Spoken = whole_text) -> list[str]:
     """Return ``number`` copies of a text in which random words are dropped or swapped with the next word.
 
-    Each changed word is dropped with probability 1/2. White space and words with one of ``marks`` stay in their places.
-    A text of one other word is returned unchanged.
+    Each changed word is dropped with probability 1/2. White space and words that are not wholly ``spoken`` stay in
+    their places. A text of one other word is returned unchanged.
     """
     generator = stream_of(f"neighbours:{seed}:{text}")
-    return [_changed(re.split(r"(\s+)", text), generator, marks) for _ in range(number)]
-
-
-def is_marked(word: str, marks: Collection[str]) -> bool:
-    """Return True if a word contains one of ``marks``, such as a special token of a chat template."""
-    return any(mark in word for mark in marks)
-
-
-def _changed(parts: Sequence[str], generator: np.random.Generator, marks: Collection[str]) -> str:
+    parts, fixed = re.split(r"(\s+)", text), {start for start, _ in fixed_words(text, spoken)}
+    starts = [0, *accumulate(map(len, parts))]
     # Odd parts are white space.
+    words = zip(parts[::2], starts[::2], strict=False)
+    free = [index for index, (word, start) in enumerate(words) if word and start not in fixed]
+    return [_changed(parts, generator, free) for _ in range(number)]
+
+
+def fixed_words(text: str, spoken: Spoken) -> list[Span]:
+    """Return the spans of the words that are not wholly ``spoken``, such as those of a chat template."""
+    spans = spoken(text)
+    if spans is None:
+        return []
+    words = (word.span() for word in re.finditer(r"\S+", text))
+    return [word for word in words if not any(start <= word[0] and word[1] <= end for start, end in spans)]
+
+
+def _changed(parts: Sequence[str], generator: np.random.Generator, free: Sequence[int]) -> str:
     words, spaces = list(parts[::2]), list(parts[1::2])
-    free = [index for index, word in enumerate(words) if word and not is_marked(word, marks)]
     if len(free) < 2:
         return "".join(parts)
     following = dict(pairwise(free))

@@ -63,7 +63,7 @@ def prepare(lm: LM, options: MembershipOptions, tested: TestedTexts, before: str
         references if "reference" in needs else (),
         _context(reader, tested.context, tokens) if "context" in needs else None,
         _frequencies(options, reader) if "frequencies" in needs else None,
-        _similar(options, reader, lm) if "neighbours" in needs else None,
+        _similar(options, lm, tested, texts) if "neighbours" in needs else None,
     )
     return Prepared(reader, texts, attacks, not_run, inputs)
 
@@ -182,8 +182,17 @@ def _frequencies(options: MembershipOptions, reader: ReadsTexts) -> FloatArray:
 
 
 def _blocks(name: str, options: MembershipOptions) -> Iterator[Iterable[str]]:
-    """Return the blocks of each document of a corpus. A run on rendered conversations renders its chats, too."""
-    if options.rendering is None or not hold_chats(name, options.text_column):
+    """Return the blocks of each document of a corpus. A run on rendered conversations renders its chats, too.
+
+    Raises OptionError for a corpus of chats if the texts of the run are plain.
+    """
+    if not hold_chats(name, options.text_column):
+        return document_blocks(Path(name), options.text_column)
+    if not options.hold_chats():
+        raise OptionError(
+            f"frequencies={name}: holds chats, and the texts of this run are plain text: give a corpus of plain text"
+        )
+    if options.rendering is None:
         return document_blocks(Path(name), options.text_column)
     documents = read_documents(Path(name), options.text_column, chats=True)
     return ([document.text(options.rendering)] for document in documents)
@@ -208,12 +217,10 @@ def _counts(name: str, documents: Iterable[Iterable[str]], reader: ReadsTexts) -
     return counts
 
 
-def _similar(options: MembershipOptions, reader: ReadsTexts, lm: Any) -> Similar:
-    """Return the function that makes similar texts; words with a special token of a chat template stay unchanged."""
+def _similar(options: MembershipOptions, lm: Any, tested: TestedTexts, cut: Sequence[CutText]) -> Similar:
+    """Return the function that makes similar texts; words that a chat template writes stay unchanged."""
     name = options.request.neighbours or WORDS
-    marks: list[str] = []
-    if options.rendering is not None and isinstance(reader, CausalTextReader):
-        added = getattr(reader.target.tokenizer, "added_tokens_decoder", {}).values()
-        marks = [token.content for token in added if token.special]
-    device = getattr(lm, "device", "cpu")
-    return partial(by_words, marks=marks) if name == WORDS else masked_neighbours(name, device, marks)
+    spans = {text.text: whole.spoken for text, whole in zip(cut, tested.texts, strict=True)}
+    if name == WORDS:
+        return partial(by_words, spoken=spans.get)
+    return masked_neighbours(name, getattr(lm, "device", "cpu"), spans.get)

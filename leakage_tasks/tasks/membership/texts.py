@@ -20,7 +20,7 @@ from leakage_tasks.core.stable_inputs import FileStates
 from leakage_tasks.pairs.document_texts import TextDocument, read_documents
 from leakage_tasks.pairs.documents import sample_items
 from leakage_tasks.pairs.pair import ALL
-from leakage_tasks.pairs.rendering import Rendering
+from leakage_tasks.pairs.rendering import Rendering, spoken_in
 from leakage_tasks.pairs.source import state_of
 from leakage_tasks.tasks.membership.overlap import check_overlap
 
@@ -39,7 +39,8 @@ class TestedText:
     ``number`` is its number in its data, −1 − number for a non-member. Texts of one ``cluster`` depend on each other. A
     text that ``chooses`` belongs to the part on which the attack and the thresholds are chosen. If the membership of a
     text is unknown, it is ``suspected`` and no ``member``. Of a rendered conversation, ``content`` holds the turns
-    without the template, and ``compared`` its part that no text of the other class may contain.
+    without the template, ``compared`` its part that no text of the other class may contain, and ``spoken`` the spans of
+    the turns in the text.
     """
 
     number: int
@@ -50,6 +51,7 @@ class TestedText:
     suspected: bool = False
     content: str | None = None
     compared: str | None = None
+    spoken: tuple[tuple[int, int], ...] | None = None
 
     @property
     def key(self) -> Key:
@@ -186,7 +188,10 @@ def _filled(documents: Iterator[TextDocument]) -> Iterator[TextDocument]:
 def _tested(document: TextDocument, row: int, member: bool | None, rendering: Rendering | None) -> TestedText:
     number = -1 - row if member is False else row
     text = TestedText(number, bool(member), document.text(rendering), suspected=member is None)
-    return text if rendering is None else replace(text, content=document.content, compared=document.compared)
+    if document.row is None:
+        return text
+    spoken = spoken_in(text.text, document.row)
+    return replace(text, content=document.content, compared=document.compared, spoken=spoken)
 
 
 def _compared(texts: Sequence[TestedText]) -> list[tuple[int, str]]:

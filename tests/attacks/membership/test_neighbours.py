@@ -34,17 +34,24 @@ def test_similar_texts_depend_on_the_seed_and_the_text_alone():
     assert by_words("", 2, 0) == ["", ""]
 
 
-def test_words_with_a_mark_stay_in_their_places():
-    text = "<s>user\none two three four five</s>\n<s>model\nsix seven eight nine ten</s>\n"
-    marked = ["<s>user", "five</s>", "<s>model", "ten</s>"]
-    copies = by_words(text, 50, 0, ["<s>", "</s>"])
+def spans(text: str, *parts: str) -> list[tuple[int, int]]:
+    return [(text.index(part), text.index(part) + len(part)) for part in parts]
+
+
+def test_words_that_no_turn_holds_stay_in_their_places():
+    text = "USER: one two three four five</s>\nMODEL says: six seven eight nine ten</s>\n"
+    spoken = spans(text, "one two three four five", "six seven eight nine ten")
+    fixed = ["USER:", "five</s>", "MODEL", "says:", "ten</s>"]
+    copies = by_words(text, 50, 0, {text: spoken}.get)
     assert len(set(copies)) > 10
     assert text not in copies
     for copy in copies:
-        assert [word for word in copy.split() if "s>" in word] == marked
-        assert copy.startswith("<s>user\n")
-        assert copy.endswith("ten</s>\n")
-    assert by_words("<s> one </s>", 2, 0, ["s>"]) == ["<s> one </s>"] * 2
+        assert [word for word in copy.split() if word in fixed] == fixed
+        assert copy.startswith("USER: ")
+        assert copy.endswith(" ten</s>\n")
+    alone = "<s> one </s>"
+    assert by_words(alone, 2, 0, {alone: spans(alone, "one")}.get) == [alone] * 2
+    assert by_words(" a b c", 5, 0, {" a b c": [(0, 6)]}.get) == by_words(" a b c", 5, 0)
 
 
 def test_a_masked_model_replaces_some_tokens_by_others_of_its_vocabulary(tmp_path):
@@ -63,7 +70,8 @@ def test_a_masked_model_replaces_some_tokens_by_others_of_its_vocabulary(tmp_pat
     text = "the cat sat on the mat, a big dog runs"
     copies = masked_neighbours(str(tmp_path))(text, 20, 0)
     assert masked_neighbours(str(tmp_path))(text, 20, 0) == copies
-    marked = masked_neighbours(str(tmp_path), marks=["cat", "big"])(text, 40, 0)
+    spoken = spans(text, "the", "sat on the mat, a", "dog runs")
+    marked = masked_neighbours(str(tmp_path), spoken={text: spoken}.get)(text, 40, 0)
     assert {copy.split()[1] for copy in marked} == {"cat"}
     assert all("big" in copy.split() for copy in marked)
     assert any("big" not in copy.split() for copy in masked_neighbours(str(tmp_path))(text, 40, 0))
