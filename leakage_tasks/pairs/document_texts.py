@@ -14,7 +14,7 @@ from typing import Any
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.core.stable_inputs import FileStates
-from leakage_tasks.data import Columns, format_of
+from leakage_tasks.data import Columns, Format, format_of
 from leakage_tasks.data.conversations import ChatRow, chat_rows, holds_conversations
 from leakage_tasks.data.hub import hub_shards, is_hub
 from leakage_tasks.data.layout import MOST_NAMED, Layout
@@ -85,7 +85,7 @@ def read_documents(
         chats: True if the rows are conversations to be rendered.
 
     Raises:
-        OptionError: The data have no such split, are an index, or hold plain text in place of chats.
+        OptionError: The data have no such split, are an index, hold plain text in place of chats, or hold both.
         PlantingError: The data cannot be read.
     """
     every = _documents(path, column, split, field, chats)
@@ -119,10 +119,20 @@ def _hold_chats(path: Path, column: str, split: str, state: FileStates) -> bool:
 
 def _documents(path: Path, column: str, split: str, field: str | None = None, chats: bool = False) -> Iterator[_Part]:
     """Yield the blocks of each document, the value of its ``field``, and its conversation if ``chats``."""
+    first: tuple[str, bool] | None = None
     for file, wanted in _files(path, column, split):
         # A file of the hub is a temporary pointer.
         name = f"{path} ({file.stem})" if is_hub(path) else str(file)
-        yield from _rows_of(file, wanted, field, chats, name)
+        reader = format_of(file)
+        layout = reader.survey(file, wanted)
+        first = first or (name, holds_conversations(layout))
+        if holds_conversations(layout) != first[1]:
+            kinds = ("plain text", "chats")
+            raise OptionError(
+                f"{name}: holds {kinds[not first[1]]}, and {first[0]} of the same data holds {kinds[first[1]]}: read "
+                "them as two data sets"
+            )
+        yield from _rows_of(reader, file, layout, wanted, field, chats, name)
 
 
 def _files(path: Path, column: str, split: str) -> Generator[tuple[Path, Columns], None, None]:
@@ -151,9 +161,9 @@ def _splits(path: Path, split: str) -> list[str]:
     return chosen
 
 
-def _rows_of(path: Path, wanted: Columns, field: str | None, chats: bool, name: str) -> Iterator[_Part]:
-    reader = format_of(path)
-    layout = reader.survey(path, wanted)
+def _rows_of(
+    reader: Format, path: Path, layout: Layout, wanted: Columns, field: str | None, chats: bool, name: str
+) -> Iterator[_Part]:
     _check_field(path, reader.running, layout, field)
     if chats:
         check_conversations(layout, path)

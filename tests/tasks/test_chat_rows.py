@@ -512,6 +512,33 @@ def test_an_optional_task_whose_model_cannot_serve_chats_is_null(
         assert any(f"{task} is null: " in line and reason in line for line in caplog.messages)
 
 
+@pytest.mark.parametrize("flag", [True, False])
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_chats_and_plain_text_in_one_folder_are_one_line(tmp_path: Path, kind: str, flag: bool) -> None:
+    (tmp_path / "data").mkdir()
+    rows = [{"text": "the pin of kalo is not red and blue dog saw two cats"}] * 3
+    chats: list[dict[str, Any]] = [{"messages": row} for row in conversations(0)]
+    if kind == "jsonl":
+        save_rows(tmp_path / "data" / "a.jsonl", rows)
+        save_rows(tmp_path / "data" / "b.jsonl", chats)
+    else:
+        (tmp_path / "data" / "a.csv").write_text("text\n" + "".join(f"{row['text']}\n" for row in rows))
+        (tmp_path / "data" / "b.csv").write_text("instruction,output\nadd two,three\n")
+    message = rf"b.{kind}: holds chats, and .*a.{kind} of the same data holds plain text: read them as two data sets$"
+    if flag:
+        message = rf"a.{kind}: holds plain text, and other data of this run hold chats"
+    with pytest.raises(OptionError, match=message):
+        evaluate(tmp_path, "memorization", "chatml", flag, data=str(tmp_path / "data"), prefix=PREFIX, suffix=SUFFIX)
+
+
+def test_a_row_of_text_among_chats_is_named_by_its_line(tmp_path: Path) -> None:
+    rows = [{"messages": conversations(0)[0]}, {"messages": None}, {"other": 1}, {"text": "the pin of kalo"}]
+    data = save_rows(tmp_path / "seen.jsonl", rows)
+    for flag in (True, False):
+        with pytest.raises(OptionError, match=r"seen.jsonl:4: has 'text' in place of 'messages', the column of the"):
+            evaluate(tmp_path, "memorization", "chatml", flag, data=data, prefix=PREFIX, suffix=SUFFIX)
+
+
 def test_a_row_of_the_hub_is_named_by_its_data_set(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     table = pa.Table.from_pylist([{"messages": row} for row in conversations(0)])
