@@ -4,9 +4,9 @@ better than the texts alone?"""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
 
 from leakage_tasks.core.nouns import p_text
+from leakage_tasks.metrics.conclusion import Conclusion
 from leakage_tasks.stats.multiple import holm
 from leakage_tasks.stats.power import ALPHA
 
@@ -19,15 +19,7 @@ OF_BASELINE, OF_ATTACK = "blind_auc_", "above_blind_p_"
 _ENDS = ("_ci_low", "_ci_high")
 
 
-class Conclusion(NamedTuple):
-    """A verdict in words: the conclusion, its reason, and the part of the data that it is true of."""
-
-    short: Literal["above the best blind baseline", "not above chance", "inconclusive"]
-    because: str
-    where: str = ""
-
-
-def conclusion(values: Values) -> Conclusion:
+def on_membership(values: Values) -> Conclusion:
     """Return the verdict from the rows of the task.
 
     - The primary attack is above every blind baseline and above chance at 5 %: above the best blind baseline.

@@ -20,7 +20,7 @@ from leakage_tasks.metrics.membership_conclusion import (
     OF_ATTACK,
     OF_BASELINE,
     TEXTS_DIFFER,
-    conclusion,
+    on_membership,
 )
 from leakage_tasks.metrics.membership_guard_values import guarded
 from leakage_tasks.metrics.membership_values import AllScores
@@ -85,7 +85,7 @@ def _conclusive(area: Aggregate[Any], interval: Interval) -> Aggregate[AllScores
             "dataset_p_blind": guard.DATASET_BLIND(blind),
             "dataset_p_null": guard.DATASET_NULL(attacks),
         }
-        return float(conclusion(rows).short != "inconclusive")
+        return float(on_membership(rows).short != "inconclusive")
 
     return of_defined(read)
 

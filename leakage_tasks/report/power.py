@@ -16,8 +16,8 @@ from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.nouns import percent
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
+from leakage_tasks.metrics.secret_sizes import chance_of_guess, largest_size
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.metrics.verdict import chance_of_guess, largest_size
 from leakage_tasks.report.load.format import number
 from leakage_tasks.report.load.run import Run, TaskResult
 from leakage_tasks.stats import power

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.metrics.membership_conclusion import conclusion
+from leakage_tasks.metrics.membership_conclusion import on_membership
 from leakage_tasks.metrics.verdict import verdict_of
 
 SHOWN = {
@@ -88,16 +88,16 @@ def test_the_verdict_follows_from_the_rows(changed: dict[str, Any], label: str, 
 
 
 def test_without_an_auc_there_is_no_conclusion() -> None:
-    assert conclusion({**SHOWN, "membership_auc": None}).short == "inconclusive"
+    assert on_membership({**SHOWN, "membership_auc": None}).short == "inconclusive"
 
 
 def test_attacks_above_every_baseline_are_counted_after_holm_s_correction() -> None:
     attacks = {"above_blind_p_loss": 0.01, "above_blind_p_zlib": 0.02, "above_blind_p_ratio": 0.04}
-    assert "3 of 3 attacks are above every baseline" in conclusion({**SHOWN, **attacks}).because
+    assert "3 of 3 attacks are above every baseline" in on_membership({**SHOWN, **attacks}).because
     attacks["above_blind_p_ratio"] = 0.06
-    assert "2 of 3 attacks are above every baseline" in conclusion({**SHOWN, **attacks}).because
+    assert "2 of 3 attacks are above every baseline" in on_membership({**SHOWN, **attacks}).because
     attacks["above_blind_p_zlib"] = 0.03
-    assert "1 of 3 attacks are above every baseline" in conclusion({**SHOWN, **attacks}).because
+    assert "1 of 3 attacks are above every baseline" in on_membership({**SHOWN, **attacks}).because
 
 
 SHARES = st.floats(0, 1)
@@ -107,7 +107,7 @@ SHARES = st.floats(0, 1)
 def test_a_leak_is_stated_only_with_a_significant_test_and_only_without_a_difference_of_texts(
     values: dict[str, float | None],
 ) -> None:
-    found = conclusion(values)
+    found = on_membership(values)
     tests = [values["membership_above_blind_p"], values["dataset_p"]]
     if found.short == "above the best blind baseline":
         assert any(p is not None and p <= 0.05 for p in tests)

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.metrics.membership import membership_metrics
-from leakage_tasks.metrics.membership_conclusion import conclusion
+from leakage_tasks.metrics.membership_conclusion import on_membership
 from leakage_tasks.stats import auc_comparison, dataset_inference
 from leakage_tasks.stats.auc_comparison import compare_with_blind
 from leakage_tasks.stats.dataset_inference import dataset_test, null_check
@@ -104,14 +104,14 @@ def test_attacks_have_p_values_of_all_texts() -> None:
 
 def test_a_real_signal_is_above_and_may_be_quoted() -> None:
     values = found(1.5)
-    assert conclusion(values).short == "above the best blind baseline"
+    assert on_membership(values).short == "above the best blind baseline"
     assert values["conclusive"] == 1
 
 
 def test_a_shift_of_dates_that_every_attack_sees_is_refused() -> None:
     values = found(0.0, 1.5)
     assert values["membership_auc_ci_low"] > 0.6
-    assert conclusion(values).because.startswith("the texts differ without the model")
+    assert on_membership(values).because.startswith("the texts differ without the model")
     assert values["conclusive"] == 0
 
 
@@ -119,7 +119,7 @@ def test_texts_without_blind_scores_have_no_rows_of_the_guard() -> None:
     findings = [MembershipFinding(n, n % 2 == 0, n, n % 4 < 2, 5, {"loss": float(n)}) for n in range(40)]
     values = rows(findings)
     assert not {"blind_auc", "dataset_p"} & set(values)
-    assert conclusion(values).because == "no blind baseline shows if the texts differ without the model"
+    assert on_membership(values).because == "no blind baseline shows if the texts differ without the model"
 
 
 def test_few_texts_have_no_dataset_inference_but_a_verdict() -> None:
@@ -140,7 +140,7 @@ def test_without_a_signal_no_verdict_errs_in_more_than_5_percent_of_runs(monkeyp
     for seed in range(200):
         findings = made(seed)
         values = {row.name: row.aggregate([row.value(finding) for finding in findings]) for row in chosen}
-        verdicts[conclusion(values).short] += 1
+        verdicts[on_membership(values).short] += 1
         small.update(name for name, value in values.items() if name != "membership_auc_ci_low" and value <= 0.05)
     most = 0.05 + 2 * (0.05 * 0.95 / 200) ** 0.5
     assert verdicts["above the best blind baseline"] / 200 <= most

@@ -12,7 +12,8 @@ from scipy import stats
 
 from leakage_tasks.core.nouns import counted
 from leakage_tasks.metrics.costs import SuffixCost, cost_auc, cost_p
-from leakage_tasks.metrics.verdict import NOT_RANDOM, Verdict, verdict_of
+from leakage_tasks.metrics.natural_conclusion import NOT_RANDOM
+from leakage_tasks.metrics.verdict import Verdict, verdict_of
 
 EXPOSED = {
     "exposure": 5.0,
