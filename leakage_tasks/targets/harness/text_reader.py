@@ -46,8 +46,11 @@ class HarnessTextReader:
         self.max_length: int | None = most - RESERVED - around if isinstance(most, int) else None
 
     def cut(self, texts: Sequence[str], tokens: int) -> list[CutText]:
+        def decode(kept: Sequence[int]) -> str:
+            return self._tokens.decode([kept])[0]
+
         pairs = zip(texts, self._tokens.encode(texts), strict=True)
-        return [cut_text(text, row, tokens, lambda kept: self._tokens.decode([kept])[0]) for text, row in pairs]
+        return [cut_text(text, row, tokens, decode, self._tokens.tokenizer) for text, row in pairs]
 
     def read(self, texts: Sequence[CutText]) -> list[TextFigures]:
         filled = [text.text for text in texts if text.tokens]

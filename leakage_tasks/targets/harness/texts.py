@@ -127,7 +127,7 @@ class TextTokens:
     """
 
     def __init__(self, tokenizer: Any, end: int | None = None) -> None:
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._ordinary = hasattr(tokenizer, "encode_ordinary")
         self._many = callable(tokenizer) and hasattr(tokenizer, "decode")
         if not (self._ordinary or self._many or (hasattr(tokenizer, "encode") and hasattr(tokenizer, "decode"))):
@@ -141,15 +141,15 @@ class TextTokens:
         if not texts:  # some tokenizers of `transformers` fail on an empty list
             return []
         if self._ordinary:
-            return [list(self._tokenizer.encode_ordinary(text)) for text in texts]
+            return [list(self.tokenizer.encode_ordinary(text)) for text in texts]
         if self._many:
-            return [list(ids) for ids in self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
-        return [list(self._tokenizer.encode(text)) for text in texts]
+            return [list(ids) for ids in self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
+        return [list(self.tokenizer.encode(text)) for text in texts]
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """Return the text of each row, with special tokens and all spaces."""
         options = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False} if self._many else {}
-        return [self._tokenizer.decode([int(token) for token in row], **options) for row in rows]
+        return [self.tokenizer.decode([int(token) for token in row], **options) for row in rows]
 
 
 def text_tokens(lm: Any, tokenizer: Any = None) -> TextTokens:

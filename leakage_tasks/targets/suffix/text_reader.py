@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,7 +48,8 @@ class CausalTextReader:
     def cut(self, texts: Sequence[str], tokens: int) -> list[CutText]:
         """Return the first ``tokens`` tokens of each text. Raises TargetError if a token has no embedding."""
         rows, first = [self._scored(row) for row in self.target.encode(texts)], self._unscored
-        whole = [cut_text(text, row, tokens + first, self.target.decode) for text, row in zip(texts, rows, strict=True)]
+        cut = partial(cut_text, tokens=tokens + first, decode=self.target.decode, tokenizer=self.target.tokenizer)
+        whole = list(map(cut, texts, rows))
         return [CutText(text.text, text.tokens[first:], text.tokens[:first]) for text in whole]
 
     def pieces(self, documents: Iterable[Iterable[str]]) -> Iterator[Sequence[int]]:
@@ -151,16 +154,34 @@ def _moments(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return chosen, means, (shares * logs.square_()).sum(1).sqrt()
 
 
-def cut_text(text: str, row: Sequence[int], tokens: int, decode: Callable[[Sequence[int]], str]) -> CutText:
+def cut_text(
+    text: str, row: Sequence[int], tokens: int, decode: Callable[[Sequence[int]], str], tokenizer: Any = None
+) -> CutText:
     """Return the first ``tokens`` of the tokens ``row`` of a text, with the characters that they spell.
 
-    A character that is spelt by tokens on both sides of the cut is left out of the text.
+    A character that is spelt by tokens on both sides of the cut is left out of the text. A ``tokenizer`` that maps
+    tokens to characters decides where the text ends; the text of others is compared with the decoded tokens.
     """
     if len(row) <= tokens:
         return CutText(text, tuple(row))
     kept = tuple(row[:tokens])
+    if (end := _end_in_text(tokenizer, text, row, tokens)) is not None:
+        return CutText(text[:end], kept)
     spelt = decode(kept).lstrip()
     first = len(text) - len(text.lstrip())
     common = os.path.commonprefix([text[first:], spelt])
     # Some tokenizers change the case of a text.
     return CutText(text[: first + (len(common) if 2 * len(common) >= len(spelt) else len(spelt))], kept)
+
+
+def _end_in_text(tokenizer: Any, text: str, row: Sequence[int], tokens: int) -> int | None:
+    """Return the number of characters of the first ``tokens`` of ``row``; None if the tokenizer does not know it."""
+    if not getattr(tokenizer, "is_fast", False):
+        return None
+    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    ids, spans = encoding["input_ids"], encoding["offset_mapping"]
+    first = len(ids) - len(row)  # a reader may leave out the prefix token
+    if list(ids[first:]) != list(row):
+        return None
+    following, _ = spans[first + tokens]
+    return min(following, max(end for _, end in spans[: first + tokens]))

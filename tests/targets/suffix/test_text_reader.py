@@ -10,11 +10,13 @@ from collections import Counter
 import pytest
 import torch
 
+from benchmarks.compatibility.tokenizers import tokenizer as tokenizer_called
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.pairs.document_texts import document_blocks
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.protocols import CutText, ReadsTexts
 from leakage_tasks.targets.suffix.text_reader import CausalTextReader, cut_text
+from tests.chats import chat_model, chat_tokenizer
 from tests.oracles import letters, merging, tiny_gpt2
 
 
@@ -94,6 +96,29 @@ def test_a_text_is_cut_where_its_tokens_end():
     # A tokenizer that changes the case, and one that drops the space before a text.
     assert cut_text("The Dog runs", [1, 2, 3], 2, lambda row: "the dog").text == "The Dog"
     assert cut_text(" the dog runs", [1, 2, 3], 2, lambda row: "the dog").text == " the dog"
+
+
+@pytest.mark.parametrize("style", ["gemma", "mistral"])
+def test_tokens_that_carry_a_space_cut_a_text_where_they_end(style: str):
+    """Decoding a part of the tokens spells spaces that the text does not have."""
+    tokenizer = chat_tokenizer(style)
+    row = [("user", "The pin of kalo3 is"), ("assistant", "0123.\n\n All right.")]
+    text = tokenizer.apply_chat_template([{"role": role, "content": said} for role, said in row], tokenize=False)
+    reader = CausalTextReader(CausalTarget(chat_model(style), tokenizer), "")
+    whole = reader.target.encode([text])[0]
+    for number in range(len(whole) - 1):
+        [cut] = reader.cut([text], number)
+        assert text.startswith(cut.text)
+        assert [*cut.first, *cut.tokens] == reader.target.encode([cut.text])[0] == whole[: number + 1]
+
+
+def test_a_character_of_several_tokens_is_left_out_of_a_cut_text():
+    tokenizer = tokenizer_called("byte fallback")
+    row = tokenizer("the é pin", add_special_tokens=False)["input_ids"]
+    texts = [cut_text("the é pin", row, number, lambda kept: "?", tokenizer).text for number in range(1, len(row))]
+    assert texts[row.index(tokenizer.convert_tokens_to_ids("<0xC3>"))] == "the "
+    assert "the é" in texts
+    assert texts == sorted(texts, key=len)
 
 
 def test_a_context_that_leaves_no_room_is_an_error():
