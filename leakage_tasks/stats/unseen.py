@@ -104,8 +104,8 @@ def least_kinds(found: Found) -> UnseenEstimate | None:
         ]
     )
     above = value - found.kinds
-    error = _reach(without, found.texts) / above
-    factor = math.exp(math.sqrt(math.log1p(error**2)) if error < 1e150 else 700.0)
+    error = min(_error(without) / above, 1e150)
+    factor = math.exp(min(_student(found.texts) * math.sqrt(math.log1p(error**2)), 700.0))
     return UnseenEstimate(value, found.kinds + above / factor, found.kinds + above * factor)
 
 
@@ -135,8 +135,14 @@ def _chao(kinds: int, once: int, twice: int, texts: int) -> float:
 
 def _reach(without: FloatArray, units: int) -> float:
     """Return half the width of a 95 % interval from the values without each text; Student's t with ``units`` − 1."""
+    return _student(units) * _error(without) if units > 1 else math.inf
+
+
+def _student(units: int) -> float:
+    return float(stats.t.ppf((1 + LEVEL) / 2, units - 1))
+
+
+def _error(without: FloatArray) -> float:
+    """Return the jackknife's standard error from the values without each text."""
     number = len(without)
-    if units < 2:
-        return math.inf
-    variance = (number - 1) / number * float(((without - without.mean()) ** 2).sum())
-    return float(stats.t.ppf((1 + LEVEL) / 2, units - 1)) * math.sqrt(variance)
+    return math.sqrt((number - 1) / number * float(((without - without.mean()) ** 2).sum()))

@@ -66,8 +66,8 @@ def test_chao_and_its_interval_are_those_of_texts_left_out_one_by_one(texts):
         assert estimate == (kinds, kinds, None)
         return
     above = chao(texts) - kinds
-    error = stats.t.ppf(0.975, len(texts) - 1) * jackknife(texts, chao) / above
-    factor = math.exp(math.sqrt(math.log(1 + error**2)))
+    spread = math.sqrt(math.log(1 + (jackknife(texts, chao) / above) ** 2))
+    factor = math.exp(stats.t.ppf(0.975, len(texts) - 1) * spread)
     assert estimate[1:] == (pytest.approx(kinds + above / factor), pytest.approx(kinds + above * factor))
 
 
@@ -112,6 +112,17 @@ def test_intervals_hold_what_they_should_in_simulation():
     assert unseen > 0.9
     assert per_token > 0.9
     assert bound > 0.97
+
+
+@pytest.mark.parametrize(("kinds", "texts", "each"), [(200, 10, 2), (1000, 50, 2), (100, 20, 2)])
+def test_the_interval_of_equally_frequent_kinds_holds_their_number(kinds, texts, each):
+    stream, hits = np.random.default_rng(0), []
+    for _ in range(300):
+        found = count_kinds([stream.integers(kinds, size=stream.poisson(each)) for _ in range(texts)])
+        estimate = least_kinds(found)
+        if estimate is not None and estimate.high is not None:
+            hits.append(estimate.low <= kinds <= estimate.high)
+    assert np.mean(hits) > 0.93
 
 
 def _text(stream, sizes, chance, first):
