@@ -189,8 +189,7 @@ def usable_device(device: str | None) -> torch.device:
     if chosen.startswith("cuda") and not torch.cuda.is_available():
         chosen = "cpu"
     try:
-        # Logits are normalized in float64, which MPS does not support.
-        return torch.empty(0, device=chosen, dtype=torch.float64).device
+        return torch.empty(0, device=chosen).device
     except Exception as error:
         raise OptionError(
             f"device={chosen!r}: cannot be used here ({first_line(error)[:120]}): pass --device cpu or another device"

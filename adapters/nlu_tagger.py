@@ -10,6 +10,7 @@ from typing import Any
 
 from adapters.base import LOADING
 from adapters.classifier_scorer import LabelScorerLM
+from leakage_tasks.models.loading import check_double
 from leakage_tasks.targets.tagger.target import TaggerTarget, load_tagger
 
 
@@ -25,6 +26,7 @@ class NLUTaggerLM(LabelScorerLM):
 
     def __init__(self, pretrained: Any, tokenizer: Any = None, **options: Any) -> None:
         super().__init__(pretrained, **options)
+        check_double(self.device, "a tagger")
         self.classifier = load_tagger(pretrained, tokenizer=tokenizer, **self._loading)
 
     def get_model_info(self) -> dict[str, Any]:

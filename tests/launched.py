@@ -66,7 +66,10 @@ class Parted(HFLM):
 
 device = os.environ.get("LEAKAGE_TEST_DEVICE", "cpu")
 if device == "second":
-    from tests.second_device import use_second_device
+    from leakage_tasks.models import loading
+    from tests.second_device import SecondDevice, use_second_device
+    if "LEAKAGE_TEST_NO_DOUBLE" in os.environ:
+        SecondDevice.has_double, loading.WITHOUT_DOUBLE = False, {"second"}
     use_second_device(HFLM)
 
 cases, output = json.load(open(sys.argv[1])), sys.argv[2]

@@ -93,6 +93,7 @@ class SecondDevice(TorchDispatchMode):
     """Within the block, :data:`DEVICE` can be used. ``waits`` counts the operations for which the host waits for it."""
 
     waits: Counter[str] = Counter()
+    has_double = True
 
     def __enter__(self) -> Self:
         # ``torch.tensor(..., device=...)`` would copy its data to the device where no mode sees it.
@@ -151,6 +152,8 @@ def _computed(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         def outer(value: Any) -> Any:
             if not _is_tensor(value) or name in READ:
                 return value
+            if second and value.dtype == torch.float64 and not SecondDevice.has_double:
+                raise TypeError("Cannot convert a tensor to float64 as this device doesn't support float64")
             return same[id(value)] if id(value) in same else OnSecond(value) if second else value
 
         if name == "_pack_padded_sequence":  # Its second result are numbers for the host.

@@ -44,12 +44,22 @@ def test_every_task_and_attack_gives_the_figures_of_one_process(
         assert list(differences(answers(one), answers(shared[name]))) == [], name
 
 
+NOT_ELSEWHERE = {"tags"}
+"""The second device has no gradients, which the attack on taggers needs."""
+IN_DOUBLE = {"exposure", "suffixes", "memorization", "membership", "untargeted", "contamination"}
+IN_DOUBLE |= {"labels", "mix-and-match", "masked"}
+"""Cases that compute in double precision on devices that have it, but for the first."""
+
+
+@pytest.mark.parametrize(
+    ("names", "environment"),
+    [(CASES.keys() - NOT_ELSEWHERE, {}), (IN_DOUBLE, {"LEAKAGE_TEST_NO_DOUBLE": "1"})],
+    ids=["all", "without double precision"],
+)
 def test_every_task_and_attack_gives_the_figures_of_the_cpu_on_another_device(
-    inputs: Path, alone: dict[str, Any], tmp_path: Path
+    inputs: Path, alone: dict[str, Any], tmp_path: Path, names: set[str], environment: dict[str, str]
 ) -> None:
-    # The device has no gradients, which the attack on taggers needs.
-    names = CASES.keys() - {"tags"}
-    elsewhere = launch(inputs, tmp_path, 1, names, {"LEAKAGE_TEST_DEVICE": "second"})
+    elsewhere = launch(inputs, tmp_path, 1, names, {"LEAKAGE_TEST_DEVICE": "second", **environment})
     for name in names:
         assert list(differences(alone[name]["results"], elsewhere[name]["results"])) == [], name
         assert list(differences(answers(alone[name]), answers(elsewhere[name]))) == [], name

@@ -97,7 +97,7 @@ def train_nlu_command(
     from leakage_tasks.training.tagger.recipe import read_nlu_data
     from leakage_tasks.training.tagger.trainer import train_tagger
 
-    torch_device, private = resolve_device(device), _dp_config(options)
+    torch_device, private = resolve_device(device, in_double="a tagger"), _dp_config(options)
     planted, vocabulary = _vocabulary(canaries, words)
     rows = read_nlu_data(data, validation, test)
     trained = train_tagger(

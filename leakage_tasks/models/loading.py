@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import torch
 
 DTYPES = ("auto", "float32", "bfloat16")
+WITHOUT_DOUBLE = frozenset({"mps"})
+"""Types of devices without double precision: Apple's GPUs."""
 Failure = Callable[[str], LeakageError]
 """A function that returns the error to raise, given the library's reason as one line."""
 
@@ -140,20 +142,38 @@ def load_causal(
     return model.to(target).eval()
 
 
-def resolve_device(name: str) -> torch.device:
-    """Return the device ``name``; ``auto`` is the GPU if there is one. Raises OptionError if it is not available."""
+def resolve_device(name: str, in_double: str = "") -> torch.device:
+    """Return the device ``name``; ``auto`` is the GPU if there is one.
+
+    ``in_double`` names what computes in double precision, if anything does: a GPU without it is then not used. Raises
+    OptionError if the device is not available, or lacks that precision.
+    """
     import torch
 
     if name == "auto":
         best = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        return best or torch.device("cpu")
+        return best if best is not None and (has_double(best) or not in_double) else torch.device("cpu")
     try:
-        return torch.empty(1, device=name).device
+        device = torch.empty(1, device=name).device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = first_line(error)[:120]
         raise OptionError(
             f"device={name!r}: not available here ({reason}): use auto or cpu, or cuda if there is a GPU"
         ) from None
+    if in_double:
+        check_double(device, in_double)
+    return device
+
+
+def has_double(device: torch.device) -> bool:
+    """Return True if a device computes in double precision."""
+    return device.type not in WITHOUT_DOUBLE
+
+
+def check_double(device: torch.device, what: str) -> None:
+    """Raise OptionError if a device lacks the double precision in which ``what`` computes."""
+    if not has_double(device):
+        raise OptionError(f"device='{device.type}': has no double precision, in which {what} computes: use cpu or cuda")
 
 
 def unreadable(kind: str, name: Any, reason: str, *, more: str = "") -> TargetError:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.models.loading import has_double
 from leakage_tasks.stats.bits import LN2
 
 
@@ -20,6 +21,17 @@ def moved(tensor: Tensor, device: torch.device) -> Tensor:
 def on_device(array: np.ndarray[Any, Any], device: torch.device) -> Tensor:
     """Return an array as a tensor on a device."""
     return moved(torch.from_numpy(np.ascontiguousarray(array)), device)
+
+
+def in_double(tensor: Tensor) -> Tensor:
+    """Return a tensor in double precision: on its device, or on the CPU if the device has no double precision."""
+    return (tensor if has_double(tensor.device) else tensor.cpu()).double()
+
+
+def double_array(tensor: Tensor) -> FloatArray:
+    """Return the values of a tensor in double precision."""
+    values: FloatArray = tensor.cpu().double().numpy()
+    return values
 
 
 class HostCopy:

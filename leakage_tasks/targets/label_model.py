@@ -11,6 +11,7 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import RowModel
+from leakage_tasks.targets.devices import in_double
 from leakage_tasks.targets.label_names import abbreviate
 from leakage_tasks.targets.tokens.slot_tokens import Cut, Segments, SpaceRows
 
@@ -57,5 +58,5 @@ class LabelModel(RowModel):
 
 
 def label_bits(logits: Tensor) -> Tensor:
-    """Return −log2 of the probabilities of ``logits`` ``[n, labels]``, float64."""
-    return logits.double().log_softmax(-1) / -LN2
+    """Return −log2 of the probabilities of ``logits`` ``[n, labels]`` as :func:`in_double`."""
+    return in_double(logits).log_softmax(-1) / -LN2

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.models.loading import check_double
 from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.label_model import LabelModel
 from leakage_tasks.targets.label_names import abbreviate
@@ -50,6 +51,7 @@ class Reader(Generic[Model]):
     """Number of leading features of a token that are its embedding, see :class:`Relaxation`."""
 
     def __init__(self, target: Model, canaries: Sequence[Canary], double: bool) -> None:
+        check_double(target.device, "this search")
         self._target = copy.copy(target)
         self._target.model = frozen(target.model, double)
         self._labels = torch.tensor([target.place_of(canary.label) for canary in canaries], device=target.device)

@@ -447,17 +447,6 @@ def test_bad_arguments_are_one_line(bert: Path, arguments: dict[str, Any], messa
     refused(bert, message, **arguments)
 
 
-def test_a_device_without_float64_is_refused(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def empty(*size: int, device: str, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        if dtype == torch.float64:
-            raise TypeError("Cannot convert to float64")
-        return torch.zeros(*size)
-
-    monkeypatch.setattr(torch, "empty", empty)
-    with pytest.raises(OptionError, match=r"device='mps': cannot be used here \(Cannot convert to float64\): pass"):
-        load(bert, device="mps")
-
-
 def test_models_in_memory(bert: Path) -> None:
     model = AutoModelForSequenceClassification.from_pretrained(bert)
     lm = ClassifierScorerLM(model, AutoTokenizer.from_pretrained(bert), device="cpu")

@@ -18,6 +18,7 @@ from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
+from leakage_tasks.models import loading
 from leakage_tasks.targets import ReadsTags
 from leakage_tasks.targets.harness.target import as_target
 from tests.taggers import INTENTS, TAGS, direct_bits, pin, tiny_tagger, words_tokenizer
@@ -136,6 +137,12 @@ def test_models_in_memory() -> None:
     assert answers(lm, ("green 7", "PinIntent"))[0][0] == pytest.approx(by_hand("green 7")[0], abs=1e-5)
     with pytest.raises(OptionError, match="pass tokenizer= too"):
         NLUTaggerLM(tiny_tagger(), device="cpu")
+
+
+def test_a_device_without_double_precision_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "WITHOUT_DOUBLE", {"cpu"})
+    with pytest.raises(OptionError, match="has no double precision, in which a tagger computes: use cpu or cuda"):
+        load(folder)
 
 
 # -- inside the harness ---------------------------------------------------------------------------------------

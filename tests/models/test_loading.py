@@ -12,7 +12,8 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.models.loading import load_causal, read_config, read_model, read_tokenizer
+from leakage_tasks.models import loading
+from leakage_tasks.models.loading import load_causal, read_config, read_model, read_tokenizer, resolve_device
 from tests.encoders import save_base
 
 
@@ -78,3 +79,13 @@ def test_a_causal_model_that_lacks_weights_or_a_device_is_refused(base: Path) ->
         load_causal(str(base), dtype="float8")
     with pytest.raises(OptionError, match="device='nowhere'"):
         load_causal(str(base), device="nowhere")
+
+
+def test_what_computes_in_double_precision_takes_no_device_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("mps"))
+    assert resolve_device("auto") == torch.device("mps")
+    assert resolve_device("auto", "a tagger") == torch.device("cpu")
+    monkeypatch.setattr(loading, "WITHOUT_DOUBLE", {"cpu"})
+    with pytest.raises(OptionError, match="device='cpu': has no double precision, in which a tagger computes: use"):
+        resolve_device("cpu", "a tagger")

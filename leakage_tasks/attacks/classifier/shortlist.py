@@ -84,6 +84,7 @@ def _extended(target: Any, rows: IntArray, column: int, label: int, starts: Any,
     """Extrapolate each row's loss from its start to every value by the gradient, ``[n, A]``."""
     import torch
 
+    from leakage_tasks.targets.devices import double_array
     from leakage_tasks.targets.pass_rows import RowLimit
 
     matrix = target.embeddings()
@@ -96,7 +97,7 @@ def _extended(target: Any, rows: IntArray, column: int, label: int, starts: Any,
         (gradient,) = torch.autograd.grad(losses.sum(), embedded)
         slope = gradient[:, column].float()
         steps = slope @ values.float().T - (slope * starts[part].float()).sum(1, keepdim=True)
-        approximate: FloatArray = (losses[:, None].detach() + steps).cpu().double().numpy()
+        approximate: FloatArray = double_array(losses.detach())[:, None] + double_array(steps)
         return approximate
 
     return np.concatenate(RowLimit().parts(len(rows), extended, target.batch(rows.shape[1])))

@@ -12,6 +12,7 @@ from leakage_tasks.attacks.membership.neighbours import Similar, Spoken, fixed_w
 from leakage_tasks.attacks.streams import stream_of
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.loading import read_model, read_tokenizer
+from leakage_tasks.targets.devices import in_double, on_device
 
 ROWS = 16
 """Number of masked texts in a forward pass."""
@@ -84,8 +85,8 @@ class _Filler:
             logits = logits.gather(1, places[..., None].expand(-1, -1, logits.shape[-1]))
             logits[..., special] = -torch.inf
             logits.scatter_(2, truth[..., None], -torch.inf)
-            running = logits.double().softmax(-1).cumsum(-1)
-            sought = torch.from_numpy(uniforms[first : first + ROWS]).to(self._device)[..., None] * running[..., -1:]
+            running = in_double(logits).softmax(-1).cumsum(-1)
+            sought = on_device(uniforms[first : first + ROWS], running.device)[..., None] * running[..., -1:]
             ranks = torch.searchsorted(running, sought, right=True)[..., 0]
             tokens += ranks.clamp(max=logits.shape[-1] - 1).tolist()
         return tokens

@@ -17,7 +17,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.attack_coroutine import submit
 from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
-from leakage_tasks.targets.devices import moved
+from leakage_tasks.targets.devices import in_double, moved
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.loading import ModelSource, check_max_length
 from leakage_tasks.targets.masked.rows import MaskedRows, Query, batched_copies, varying_positions
@@ -78,8 +78,8 @@ class MaskedTarget(RowModel):
     def logits(self, rows: Sequence[Sequence[int]], columns: IntArray) -> Iterator[tuple[list[int], Tensor]]:
         """Yield the logits of each row at its column in ``columns`` ``[n]``, batch by batch.
 
-        An item is the indices of some rows and their logits ``[batch, vocabulary]``, float64. Raises TargetError for a
-        row that is too long, before any row is read.
+        An item is the indices of some rows and their logits ``[batch, vocabulary]``, in double precision. Raises
+        TargetError for a row that is too long, before any row is read.
         """
         check_fits(max(map(len, rows), default=0), self.max_length)
         order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
@@ -179,7 +179,7 @@ class MaskedTarget(RowModel):
             logits = self.model(input_ids=moved(ids, self.device), attention_mask=moved(mask, self.device)).logits
             whole = logits.shape[1] == ids.shape[1] and ids.shape[1] > 1
             picked = logits[torch.arange(len(ids), device=logits.device), columns] if whole else logits[:, 0]
-            return picked.double()
+            return in_double(picked)
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.devices import moved, on_device
+from leakage_tasks.targets.devices import double_array, moved, on_device
 from leakage_tasks.targets.suffix.causal import Room, SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.front import Chosen, DrawFront
@@ -190,7 +190,7 @@ def _figures(logits: Tensor, kept: Cut, parents: IntArray, tokens: IntArray) -> 
     rows, chosen = (on_device(array, logits.device) for array in (parents, tokens))
     own, entropy, margin = own_figures(logits, rows, chosen)
     by_scheme = (kept.log_total[rows] - (logits[rows, chosen] - kept.most[rows]) / kept.temperature) / LN2
-    figures: FloatArray = torch.stack([own, by_scheme, entropy, margin]).double().cpu().numpy()
+    figures = double_array(torch.stack([own, by_scheme, entropy, margin]))
     check_numbers(figures)
     return figures
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from torch import Tensor
 
-from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.devices import double_array
 from leakage_tasks.targets.suffix.beginnings import NEVER, Beginnings
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -125,7 +125,7 @@ class _NearBeam:
         rows = self.band.follow(beam.rows[:, None], window.equal[beam.owner], drawn)
         certain = self.band.worst(rows, drawn) <= self.band.most
         undecided = ~certain & (self.band.least(rows, drawn) <= self.band.most)
-        added = _numbers(kept.log_probabilities(self.sampler.tensor(tokens)))
+        added = double_array(kept.log_probabilities(self.sampler.tensor(tokens)))
         grown = []
         for which in (certain, undecided):
             row, column = np.nonzero(which[:, :-1] & window.distinct[beam.owner])
@@ -138,12 +138,7 @@ class _NearBeam:
     def _outside(self, beam: Beginnings, kept: Cut, window: IntArray, rows: IntArray) -> Beginnings:
         """Return the likeliest beginnings with a token that is not in ``window`` ``[n, band]``; add up the others."""
         tokens, added, rest = kept.likeliest_others(self.sampler.tensor(window), self.width)
-        replace(beam, log_p=beam.log_p + _numbers(rest)).add_to(self.lost)
+        replace(beam, log_p=beam.log_p + double_array(rest)).add_to(self.lost)
         parents = np.repeat(np.arange(len(rows)), tokens.shape[1])
         nowhere = np.full(len(self.truth), -1)
-        return beam.grow(parents, tokens.flatten().cpu().numpy(), _numbers(added.flatten()), rows[parents], nowhere)
-
-
-def _numbers(values: Tensor) -> FloatArray:
-    numbers: FloatArray = values.double().cpu().numpy()
-    return numbers
+        return beam.grow(parents, tokens.flatten().cpu().numpy(), double_array(added.flatten()), rows[parents], nowhere)

@@ -13,6 +13,7 @@ from torch import Tensor
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded
+from leakage_tasks.targets.devices import double_array
 from leakage_tasks.targets.pass_rows import rows_at_once
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -84,7 +85,7 @@ def _own(logits: Tensor, tokens: Tensor) -> Tensor:
 
 
 def _bits(parts: Sequence[Tensor]) -> FloatArray:
-    costs: FloatArray = torch.cat(list(parts)).double().cpu().numpy() / LN2
+    costs = double_array(torch.cat(list(parts))) / LN2
     check_numbers(costs)
     return np.maximum(costs, 0.0)
 

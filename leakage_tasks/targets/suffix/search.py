@@ -11,6 +11,7 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.devices import double_array, in_double, moved
 from leakage_tasks.targets.pass_rows import SMALLER
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.growing_cache import GrowingCache
@@ -88,7 +89,7 @@ class _Beams:
         self.live: GrowingCache
         self.live, self.logits = sampler.begin(prefixes, length)
         self.path = PartialDraws.empty(self.count, length)
-        self.costs = torch.zeros(self.count, 1, dtype=torch.float64, device=self.logits.device)
+        self.costs = in_double(self.logits.new_zeros(self.count, 1))
         self.nodes = 0
 
     def run(self, on_drawn: Callable[[float], None] | None) -> list[SampledSuffixes]:
@@ -108,8 +109,8 @@ class _Beams:
         most = min(self.width, vocabulary)
         tops = [part.log_softmax(1).topk(most, dim=1) for part in slices(self.logits)]
         check_numbers(torch.cat([top.values[:, 0] for top in tops]))
-        tokens = torch.cat([top.indices for top in tops]).view(self.count, beams * most)
-        added = -torch.cat([top.values for top in tops]).double() / LN2
+        added = -in_double(torch.cat([top.values for top in tops])) / LN2
+        tokens = moved(torch.cat([top.indices for top in tops]), added.device).view(self.count, beams * most)
         totals = (self.costs[..., None] + added.view(self.count, beams, most)).view(self.count, -1)
         count = min(self.width, beams * most)
         # Lowest cost first; among equal costs the better parent, then the lower token id.
@@ -118,11 +119,12 @@ class _Beams:
         best = order.gather(1, totals.gather(1, order).argsort(dim=1, stable=True)[:, :count])
         self.costs = totals.gather(1, best)
         first = torch.arange(self.count, device=best.device)[:, None] * beams
-        return (first + best // most).reshape(-1), tokens.gather(1, best).reshape(-1)
+        parents, chosen = (first + best // most).reshape(-1), tokens.gather(1, best).reshape(-1)
+        return moved(parents, self.logits.device), moved(chosen, self.logits.device)
 
     def _follow(self, step: int, parents: Tensor, tokens: Tensor) -> None:
         bits, entropy, margin = own_figures(self.logits, parents, tokens)
-        figures = torch.stack([bits, bits, entropy, margin]).double().cpu().numpy()
+        figures = double_array(torch.stack([bits, bits, entropy, margin]))
         rows: IntArray = parents.cpu().numpy()
         live = selected(self.live, parents)
         if live is not self.live:

@@ -18,7 +18,7 @@ from leakage_tasks.pairs.texts import BATCH_CHARACTERS, BATCH_TEXTS, located, ru
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.devices import moved
+from leakage_tasks.targets.devices import double_array, moved
 from leakage_tasks.targets.protocols import CutText, TextFigures
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.scores import costs_after
@@ -119,7 +119,7 @@ class CausalTextReader:
                 strict=True,
             )
             logs, means, deviations = (torch.cat(column).reshape(wanted.shape) for column in columns)
-        arrays = torch.stack([logs, means, deviations]).double().cpu().numpy()
+        arrays = double_array(torch.stack([logs, means, deviations]))
         check_numbers(arrays[0])
         read = []
         for index, row in enumerate(rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.models.loading import has_double
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.devices import on_device
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -59,6 +60,11 @@ class Cut:
         others = self._of_logits(self.logits).scatter_(1, left_out, -math.inf)
         top = others.topk(min(most, others.shape[1]), dim=1)
         return top.indices, top.values, others.scatter_(1, top.indices, -math.inf).logsumexp(1)
+
+    def cpu(self) -> Cut:
+        """Return the distributions on the CPU."""
+        here = {name: getattr(self, name).cpu() for name in ("logits", "most", "least", "log_total")}
+        return replace(self, **here)
 
     def take(self, rows: Tensor) -> Cut:
         """Return the distributions ``rows``."""
@@ -165,6 +171,8 @@ def draw(truncated: Cut, rows: IntArray, uniforms: FloatArray) -> Tensor:
     Tokens are in the order of their ids, so rounding affects only the draw it touches. Draws from all tokens do not
     wait for the device.
     """
+    if not has_double(truncated.logits.device):
+        return draw(truncated.cpu(), rows, uniforms).to(truncated.logits.device)
     device, first = truncated.logits.device, 0
     tokens = torch.empty(len(rows), dtype=torch.long, device=device)
     for part in slices(truncated.logits):
