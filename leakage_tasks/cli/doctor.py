@@ -75,6 +75,8 @@ def versions() -> Iterator[DoctorLine]:
     from packaging.requirements import Requirement
 
     yield DoctorLine(f"python {platform.python_version()} ({sys.executable})")
+    if os.name != "posix":
+        yield DoctorLine(f"{platform.system()} has no file locks as Linux and macOS do", "use it in WSL")
     try:
         yield DoctorLine(f"{DISTRIBUTION} {version(DISTRIBUTION)}")
     except PackageNotFoundError:

@@ -6,6 +6,7 @@ import importlib.metadata
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -76,6 +77,12 @@ def test_versions_out_of_range_or_missing(monkeypatch: pytest.MonkeyPatch) -> No
     assert texts(doctor.versions())[1:] == [
         "PROBLEM  lm-eval-leakage is not installed: pip install . (or pip install -e .) in its checkout"
     ]
+
+
+def test_an_operating_system_without_file_locks_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "os", SimpleNamespace(name="nt"))
+    monkeypatch.setattr("platform.system", lambda: "Windows")
+    assert texts(doctor.versions())[1] == "PROBLEM  Windows has no file locks as Linux and macOS do: use it in WSL"
 
 
 def test_the_device_is_named() -> None:
