@@ -20,7 +20,6 @@ import tempfile
 from pathlib import Path
 
 from tests.fuzzing.driving import drive, outcomes, shares
-from tests.fuzzing.guided import GUIDED, fuzz
 from tests.fuzzing.surfaces import SHARES
 from tests.fuzzing.table import findings, table
 from tests.fuzzing.work import write_input
@@ -29,8 +28,6 @@ from tests.fuzzing.work import write_input
 def main() -> int:
     """Exit code 1 if there is any finding."""
     asked = _asked()
-    if asked.engine == "atheris":
-        fuzz(asked.only or "templates", asked.count, asked.seed, asked.state)
     if asked.only is not None and asked.case is not None:
         return _again(asked.only, asked.seed, asked.case, asked.inputs)
     wanted = {asked.only: asked.count} if asked.only is not None else shares(asked.count)
@@ -57,8 +54,6 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--state", type=Path, default=Path("runs/fuzzing"), help="folder to go on from")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="surfaces fed at once")
     parser.add_argument("--only", choices=SHARES, help="this surface alone")
-    led = f"atheris: led by coverage, with --only {GUIDED}"
-    parser.add_argument("--engine", choices=("seeds", "atheris"), default="seeds", help=led)
     parser.add_argument("--case", type=int, help="with --only: this input again")
     parser.add_argument("--inputs", type=Path, help="with --case: where its files are written")
     return parser.parse_args()

@@ -31,7 +31,7 @@ Maker = Callable[[Random, Path], Call]
 
 @dataclass(frozen=True)
 class Outcome:
-    """``kind`` is of ``GOOD``, ``BAD`` or "known"; ``where`` tells like findings from others."""
+    """``kind`` is of ``GOOD`` or ``BAD``; ``where`` tells like findings from others."""
 
     kind: str
     where: str = ""

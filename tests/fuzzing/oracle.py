@@ -13,7 +13,6 @@ from typing import Any
 
 from leakage_tasks.core.errors import LeakageError
 from tests.fuzzing.case import GOOD, Call, Declined, Outcome, Wrong
-from tests.fuzzing.known import reason
 
 SECONDS = 10.0
 LONGEST = 2_100
@@ -58,10 +57,7 @@ def _called(call: Call, folder: Path, seconds: float) -> Outcome:
 
 
 def _found(kind: str, error: BaseException) -> Outcome:
-    told = traceback.format_exc()
-    why = reason(error, _place(error))
-    where = f"{type(error).__name__} at {_place(error)}"
-    return Outcome("known", f"{why}: {where}", told[-4000:]) if why else Outcome(kind, where, told[-20_000:])
+    return Outcome(kind, f"{type(error).__name__} at {_place(error)}", traceback.format_exc()[-20_000:])
 
 
 def _declined(call: Call, error: BaseException) -> Outcome:

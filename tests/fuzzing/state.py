@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fuzzing.case import BAD, Outcome
+from tests.fuzzing.case import BAD, GOOD, Outcome
 from tests.fuzzing.work import KEPT
 
 
@@ -33,14 +33,14 @@ class State:
         self.done = number + 1
         self.seconds += seconds
         self.counts[outcome.kind] += 1
-        if outcome.kind in ("success", "declined"):
+        if outcome.kind in GOOD:
             return False
         held = self.found.setdefault(f"{outcome.kind}: {outcome.where}", {"times": 0, "cases": []})
         held["times"] += 1
         if len(held["cases"]) >= KEPT:
             return False
         held["cases"].append(number)
-        return outcome.kind in BAD
+        return True
 
     @property
     def findings(self) -> int:
