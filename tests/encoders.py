@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,14 @@ from transformers import (
     XLMRobertaConfig,
 )
 
+from leakage_tasks.harness.api import Instance
+from leakage_tasks.harness.generation import request
+
 WORDS = (
     *("river", "stone", "cloud", "apple", "house", "green", "light", "seven"),
     *("table", "voice", "money", "paper", "train", "horse", "winter"),
 )
+_WORDS = (*WORDS, "the", "pin", "is", "of", ".", ",", ":")
 VOCABULARY = 96
 SHAPE: dict[str, Any] = {
     "vocab_size": VOCABULARY,
@@ -61,29 +65,28 @@ CONFIGS: dict[str, PreTrainedConfig] = {
 def wordpiece() -> PreTrainedTokenizerFast:
     """A WordPiece tokenizer as BERT's: :data:`WORDS` are one token each, other words are spelled."""
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
-    return _wordpiece([*letters, *(f"##{one}" for one in letters)], normalizers.BertNormalizer(lowercase=True))
+    return wordpiece_of([*_WORDS, *letters, *(f"##{one}" for one in letters)], normalizers.BertNormalizer())
 
 
 @lru_cache
 def digits_wordpiece(merged: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
     """A WordPiece tokenizer that spells numbers, as "4 ##7", but for those that are ``merged`` into one token."""
     digits = [str(digit) for digit in range(10)]
-    return _wordpiece([*digits, *(f"##{digit}" for digit in digits), *merged])
+    return wordpiece_of([*_WORDS, *digits, *(f"##{digit}" for digit in digits), *merged])
 
 
-def _wordpiece(more: list[str], normalizer: Any = None) -> PreTrainedTokenizerFast:
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "the", "pin", "is", "of", ".", ",", ":", *more]
-    vocabulary = {token: place for place, token in enumerate(tokens)}
+def wordpiece_of(pieces: Sequence[str], normalizer: Any = None, **options: Any) -> PreTrainedTokenizerFast:
+    """A WordPiece tokenizer of these pieces, with BERT's special tokens before them."""
+    special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    vocabulary = {token: place for place, token in enumerate([*special.values(), *pieces])}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     if normalizer is not None:
         tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", None, [("[CLS]", 2), ("[SEP]", 3)])
-    special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, **{f"{name}_token": token for name, token in special.items()}
-    )
+    named = {f"{name}_token": token for name, token in special.items()}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named, **options)
 
 
 @lru_cache
@@ -137,15 +140,34 @@ def save_classifier(folder: Path, base: Path, **options: Any) -> Path:
     return folder
 
 
-def pseudo_bits(model: Any, tokenizer: Any, text: str) -> float:
-    """Pseudo-log-perplexity of a text in bits, one forward pass a token, by `transformers` alone."""
-    ids = tokenizer(text)["input_ids"]
-    total = 0.0
-    for place in range(1, len(ids) - 1):
+def pseudo_nats(model: Any, tokenizer: Any, ids: Sequence[int], places: Iterable[int]) -> tuple[float, bool]:
+    """Pseudo-log-likelihood in nats of the tokens at ``places``, one forward pass each by `transformers` alone; and
+    True if each of them is the likeliest."""
+    total, greedy = 0.0, True
+    for place in places:
         masked = torch.tensor([[*ids[:place], tokenizer.mask_token_id, *ids[place + 1 :]]])
         with torch.no_grad():
-            total -= float(model(masked).logits[0, place].double().log_softmax(-1)[ids[place]])
-    return total / math.log(2)
+            row = model(masked).logits[0, place].double().log_softmax(-1)
+        total += float(row[ids[place]])
+        greedy = greedy and int(row.argmax()) == ids[place]
+    return total, greedy
+
+
+def continuation_nats(model: Any, tokenizer: Any, context: str, continuation: str) -> tuple[float, bool]:
+    """The same of the tokens that a continuation adds to a context."""
+    ids = tokenizer(context + continuation)["input_ids"]
+    start = 1 + len(tokenizer(context, add_special_tokens=False)["input_ids"])
+    return pseudo_nats(model, tokenizer, ids, range(start, len(ids) - 1))
+
+
+def pseudo_bits(model: Any, tokenizer: Any, text: str) -> float:
+    """Pseudo-log-perplexity of a text in bits."""
+    return -continuation_nats(model, tokenizer, "", text)[0] / math.log(2)
+
+
+def requests(kind: Any, *arguments: tuple) -> list[Instance]:
+    """Requests of the harness with these arguments."""
+    return [request(kind, {}, one, place) for place, one in enumerate(arguments)]
 
 
 def pseudo_bits_of(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:

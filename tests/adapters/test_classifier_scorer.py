@@ -12,7 +12,7 @@ import pytest
 import torch
 from lm_eval.api.model import CachingLM
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import normalizers
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -27,6 +27,8 @@ from transformers import (
     GPT2ForSequenceClassification,
     ModernBertConfig,
     ModernBertForSequenceClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaForSequenceClassification,
@@ -34,31 +36,15 @@ from transformers import (
 
 from adapters.classifier_scorer import ClassifierScorerLM
 from leakage_tasks.core.errors import OptionError, TargetError
-from leakage_tasks.harness.api import Instance
-from leakage_tasks.harness.generation import request
 from leakage_tasks.models import register
 from leakage_tasks.targets.harness.target import as_target
+from tests.encoders import requests, wordpiece_of
 from tests.oracles import merging
 from tests.taggers import tiny_tagger, words_tokenizer
 
 LABELS = ["animal", "plant", "rock"]
-WORDS = [
-    "a",
-    "the",
-    "cat",
-    "dog",
-    "tree",
-    "moss",
-    "granite",
-    "basalt",
-    "sleeps",
-    "grows",
-    "lies",
-    "is",
-    "old",
-    "##s",
-    ".",
-]
+_VOCABULARY = "a the cat dog tree moss granite basalt sleeps grows lies is old ##s ."
+WORDS = _VOCABULARY.split()
 ROOM = 32
 TEXTS = [
     "the cat sleeps .",
@@ -70,28 +56,28 @@ TEXTS = [
 ]
 
 
-def wordpiece(specials: tuple[str, ...] = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")) -> PreTrainedTokenizerFast:
-    """A tokenizer of a few words and pieces that puts the third and fourth special token around a text."""
-    pad, unknown, first, last, mask = specials
-    vocabulary = {word: place for place, word in enumerate((*specials, *WORDS))}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=unknown))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    ends = [(first, vocabulary[first]), (last, vocabulary[last])]
-    tokenizer.post_processor = processors.TemplateProcessing(f"{first} $A {last}", special_tokens=ends)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=pad,
-        unk_token=unknown,
-        cls_token=first,
-        sep_token=last,
-        mask_token=mask,
-        eos_token=last,
-        model_max_length=ROOM,
-    )
+def wordpiece() -> PreTrainedTokenizerFast:
+    return wordpiece_of(WORDS, normalizers.BertNormalizer(), eos_token="[SEP]", model_max_length=ROOM)
 
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+ROOMY = {**SMALL, "max_position_embeddings": ROOM}
+KINDS: dict[str, tuple[type[PreTrainedModel], type[PreTrainedConfig], dict[str, Any]]] = {
+    "bert": (BertForSequenceClassification, BertConfig, ROOMY),
+    "roberta": (RobertaForSequenceClassification, RobertaConfig, {**SMALL, "max_position_embeddings": ROOM + 1}),
+    "deberta": (DebertaForSequenceClassification, DebertaConfig, ROOMY),
+    "deberta-v2": (DebertaV2ForSequenceClassification, DebertaV2Config, {**ROOMY, "relative_attention": True}),
+    "modernbert": (
+        ModernBertForSequenceClassification,
+        ModernBertConfig,
+        {**ROOMY, "cls_token_id": 2, "sep_token_id": 3},
+    ),
+    "gpt2": (
+        GPT2ForSequenceClassification,
+        GPT2Config,
+        {"n_positions": 2 * ROOM, "n_embd": 32, "n_layer": 2, "n_head": 2},
+    ),
+}
 NAMES = {"id2label": dict(enumerate(LABELS)), "label2id": {name: place for place, name in enumerate(LABELS)}}
 
 
@@ -100,32 +86,9 @@ def build(kind: str, folder: Path, **changes: Any) -> Path:
     tokenizer = merging() if kind == "gpt2" else wordpiece()
     ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     common = {"vocab_size": len(tokenizer), **NAMES, **ends, "pad_token_id": tokenizer.pad_token_id, **changes}
-    made: dict[str, Any] = {
-        "bert": lambda: (BertForSequenceClassification, BertConfig(max_position_embeddings=ROOM, **SMALL, **common)),
-        "roberta": lambda: (
-            RobertaForSequenceClassification,
-            RobertaConfig(max_position_embeddings=ROOM + 1, **SMALL, **common),
-        ),
-        "deberta": lambda: (
-            DebertaForSequenceClassification,
-            DebertaConfig(max_position_embeddings=ROOM, **SMALL, **common),
-        ),
-        "deberta-v2": lambda: (
-            DebertaV2ForSequenceClassification,
-            DebertaV2Config(max_position_embeddings=ROOM, relative_attention=True, **SMALL, **common),
-        ),
-        "modernbert": lambda: (
-            ModernBertForSequenceClassification,
-            ModernBertConfig(max_position_embeddings=ROOM, cls_token_id=2, sep_token_id=3, **SMALL, **common),
-        ),
-        "gpt2": lambda: (
-            GPT2ForSequenceClassification,
-            GPT2Config(n_positions=2 * ROOM, n_embd=32, n_layer=2, n_head=2, **common),
-        ),
-    }
     torch.manual_seed(7)
-    model_class, config = made[kind]()
-    model = model_class(config)
+    model_class, config_class, sizes = KINDS[kind]
+    model = model_class(config_class(**sizes, **common))
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
@@ -133,9 +96,6 @@ def build(kind: str, folder: Path, **changes: Any) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-KINDS = ["bert", "roberta", "deberta", "deberta-v2", "modernbert", "gpt2"]
 
 
 @pytest.fixture(scope="module")
@@ -153,12 +113,8 @@ def load(folder: Path, **arguments: Any) -> ClassifierScorerLM:
     return ClassifierScorerLM(**{"pretrained": str(folder), "device": "cpu", "batch_size": 2, **arguments})
 
 
-def requests(*pairs: tuple[str, str]) -> list[Instance]:
-    return [request("loglikelihood", {}, pair, place) for place, pair in enumerate(pairs)]
-
-
 def answers(lm: ClassifierScorerLM, *pairs: tuple[str, str]) -> list[tuple[float, bool]]:
-    return lm.loglikelihood(requests(*pairs), disable_tqdm=True)
+    return lm.loglikelihood(requests("loglikelihood", *pairs), disable_tqdm=True)
 
 
 def near(expected: list[tuple[float, bool]]) -> list[Any]:
@@ -237,9 +193,9 @@ def test_what_the_evaluator_asks(bert: Path) -> None:
 def test_the_harness_cache_is_filled_and_read(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lm = load(bert)
     cached = CachingLM(lm, str(tmp_path / "cache.db"))
-    first = cached.loglikelihood(requests(("cat", " rock")))
+    first = cached.loglikelihood(requests("loglikelihood", ("cat", " rock")))
     monkeypatch.setattr(lm, "_label_costs", lambda *_: pytest.fail("asked again"))
-    assert cached.loglikelihood(requests(("cat", " rock"))) == first
+    assert cached.loglikelihood(requests("loglikelihood", ("cat", " rock"))) == first
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
@@ -349,7 +305,7 @@ def test_an_empty_text_is_classified_or_refused(folders: dict[str, Path]) -> Non
 def test_a_classifier_writes_nothing(bert: Path) -> None:
     lm = load(bert)
     with pytest.raises(TargetError, match="computes probabilities of labels, not of texts"):
-        lm.loglikelihood_rolling(requests(("cat",)))  # type: ignore[arg-type]
+        lm.loglikelihood_rolling(requests("loglikelihood_rolling", ("cat",)))
     with pytest.raises(TargetError, match="does not generate text"):
         lm.generate_until([])
     with pytest.raises(TargetError, match="no chat template"):

@@ -23,13 +23,11 @@ from adapters.frankenstein_mlm import FrankensteinLM
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.spaces import parse_template
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.harness.api import Instance
-from leakage_tasks.harness.generation import request
 from leakage_tasks.models.frankenstein import encoder_state, graft
 from leakage_tasks.targets.classifier.generators import GeneratingTarget
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.protocols import ProposesValues
-from tests.encoders import WORDS, masked_costs, save_base, save_classifier
+from tests.encoders import WORDS, continuation_nats, masked_costs, requests, save_base, save_classifier
 from tests.oracles import merging, tiny_gpt2
 
 SPACE = parse_template("the pin is {words}.", {"words": word_list("words", WORDS)})
@@ -56,24 +54,8 @@ def lm(made: Path) -> FrankensteinLM:
     return load(made)
 
 
-def requests(kind: Any, *arguments: tuple) -> list[Instance]:
-    return [request(kind, {}, one, place) for place, one in enumerate(arguments)]
-
-
 def classifier(made: Path) -> Any:
     return AutoModelForSequenceClassification.from_pretrained(made / "classifier").eval()
-
-
-def by_hand(model: Any, tokenizer: Any, ids: list[int], places: list[int]) -> tuple[float, bool]:
-    """Pseudo-log-likelihood in nats of the tokens at ``places``, one forward pass each."""
-    total, greedy = 0.0, True
-    for place in places:
-        masked = torch.tensor([[*ids[:place], tokenizer.mask_token_id, *ids[place + 1 :]]])
-        with torch.no_grad():
-            row = model(masked).logits[0, place].double().log_softmax(-1)
-        total += float(row[ids[place]])
-        greedy = greedy and int(row.argmax()) == ids[place]
-    return total, greedy
 
 
 # -- answers ------------------------------------------------------------------------------------------------
@@ -84,11 +66,7 @@ def test_loglikelihood_is_the_pseudo_log_likelihood_of_the_continuation(made: Pa
     pairs = [("the pin", " is seven."), ("", "the river"), ("the house of money is", " green"), ("of", " zzz ab")]
     found = load(made, batch_size=batch_size).loglikelihood(requests("loglikelihood", *pairs), disable_tqdm=True)
     model, tokenizer = graft(classifier(made), made / "base"), AutoTokenizer.from_pretrained(made / "base")
-    expected = []
-    for context, continuation in pairs:
-        ids = tokenizer(context + continuation)["input_ids"]
-        start = 1 + len(tokenizer(context, add_special_tokens=False)["input_ids"])
-        expected.append(by_hand(model, tokenizer, ids, list(range(start, len(ids) - 1))))
+    expected = [continuation_nats(model, tokenizer, *pair) for pair in pairs]
     assert [value for value, _ in found] == pytest.approx([value for value, _ in expected], abs=1e-5)
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
 
@@ -119,8 +97,7 @@ def test_rolling_is_the_whole_texts(made: Path, lm: FrankensteinLM) -> None:
     texts = ["the pin is seven.", "river", ""]
     found = rolling(lm, *texts)
     model = graft(classifier(made), made / "base")
-    rows = [lm.tokenizer(text)["input_ids"] for text in texts]
-    expected = [by_hand(model, lm.tokenizer, ids, list(range(1, len(ids) - 1)))[0] for ids in rows]
+    expected = [continuation_nats(model, lm.tokenizer, "", text)[0] for text in texts]
     assert found == pytest.approx(expected, abs=1e-5)
 
 

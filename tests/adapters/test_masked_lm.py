@@ -13,14 +13,22 @@ from transformers import AutoModelForMaskedLM, ElectraForPreTraining
 from adapters.masked_lm import MaskedLM
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.harness.api import Instance
-from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
 from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
 from leakage_tasks.targets import MaskedTarget
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.training.masked_lm import MaskedRecipe
-from tests.encoders import CONFIGS, WORDS, digits_wordpiece, pseudo_bits, save_base, save_classifier, wordpiece
+from tests.encoders import (
+    CONFIGS,
+    WORDS,
+    continuation_nats,
+    digits_wordpiece,
+    pseudo_bits,
+    requests,
+    save_base,
+    save_classifier,
+    wordpiece,
+)
 from tests.oracles import merging, tiny_gpt2
 
 
@@ -33,10 +41,6 @@ def load(folder: Path, **arguments: Any) -> MaskedLM:
     return MaskedLM(**{"pretrained": str(folder), "device": "cpu", **arguments})
 
 
-def requests(kind: Any, *arguments: tuple) -> list[Instance]:
-    return [request(kind, {}, one, place) for place, one in enumerate(arguments)]
-
-
 # -- answers ------------------------------------------------------------------------------------------------
 
 
@@ -45,14 +49,8 @@ def test_loglikelihood_is_the_pseudo_log_likelihood_of_the_continuation(base: Pa
     pairs = [("the pin", " is seven."), ("", "the river"), ("the house of money is", " green"), ("of", " zzz ab")]
     found = load(base, batch_size=batch_size).loglikelihood(requests("loglikelihood", *pairs), disable_tqdm=True)
     model, tokenizer = AutoModelForMaskedLM.from_pretrained(base).eval(), wordpiece()
-    for (context, continuation), (value, greedy) in zip(pairs, found, strict=True):
-        ids, total, likeliest = tokenizer(context + continuation)["input_ids"], 0.0, True
-        for place in range(1 + len(tokenizer(context, add_special_tokens=False)["input_ids"]), len(ids) - 1):
-            masked = torch.tensor([[*ids[:place], tokenizer.mask_token_id, *ids[place + 1 :]]])
-            with torch.no_grad():
-                row = model(masked).logits[0, place].double().log_softmax(-1)
-            total, likeliest = total + float(row[ids[place]]), likeliest and int(row.argmax()) == ids[place]
-        assert (value, greedy) == (pytest.approx(total, abs=1e-4), likeliest)
+    expected = [continuation_nats(model, tokenizer, *pair) for pair in pairs]
+    assert found == [(pytest.approx(nats, abs=1e-4), greedy) for nats, greedy in expected]
 
 
 def test_a_whole_text_costs_the_same_as_in_the_attacks(base: Path) -> None:

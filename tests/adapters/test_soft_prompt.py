@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from lm_eval.models.huggingface import HFLM
 from peft import PeftModel, PromptTuningConfig, TaskType, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -17,6 +18,7 @@ from leakage_tasks.cli.doctor import tiny_model
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.training.prompt.fit import model_hash
+from tests.encoders import requests
 
 TOKENS, WIDTH, CONTEXT = 5, 16, 128
 
@@ -57,27 +59,20 @@ def by_hand(folder: Path, context: str, continuation: str) -> float:
     return sum(logits[i - 1, ids[0, i]].item() for i in range(start, ids.shape[1]))
 
 
-def requests(*pairs: tuple[str, str]) -> list:
-    from leakage_tasks.harness.generation import request
-
-    return [request("loglikelihood", {}, pair, i) for i, pair in enumerate(pairs)]
+def answers(lm: HFLM, *pairs: tuple[str, str]) -> list[float]:
+    return [value for value, _ in lm.loglikelihood(requests("loglikelihood", *pairs), disable_tqdm=True)]
 
 
 def test_loglikelihood_is_that_of_transformers_and_peft(made: Path) -> None:
     pairs = [("My pin is", " 1234"), ("The number", " is 7."), ("A", "BCDEFGHIJKLMNOPQRSTUVWXYZ")]
-    found = load(made).loglikelihood(requests(*pairs), disable_tqdm=True)
     with torch.no_grad():
         expected = [by_hand(made, *pair) for pair in pairs]
-    assert [value for value, _ in found] == pytest.approx(expected, abs=1e-4)
+    assert answers(load(made), *pairs) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_prompt_matters(made: Path) -> None:
-    from lm_eval.models.huggingface import HFLM
-
-    pair = ("My pin is", " 1234")
     bare = HFLM(pretrained=str(made / "model"), device="cpu", dtype="float32")
-    ((without, _),) = bare.loglikelihood(requests(pair), disable_tqdm=True)
-    ((behind, _),) = load(made).loglikelihood(requests(pair), disable_tqdm=True)
+    (without,), (behind,) = (answers(lm, ("My pin is", " 1234")) for lm in (bare, load(made)))
     assert abs(without - behind) > 1e-3
 
 
@@ -89,9 +84,8 @@ def test_the_context_is_shorter_by_the_prompt(made: Path) -> None:
 
 def test_the_longest_input_still_fits(made: Path) -> None:
     text = "x" * (CONTEXT - TOKENS)
-    ((value, _),) = load(made).loglikelihood(requests(("a", text)), disable_tqdm=True)
     with torch.no_grad():
-        assert value == pytest.approx(by_hand(made, "a", text), rel=1e-5)
+        assert answers(load(made), ("a", text)) == pytest.approx([by_hand(made, "a", text)], rel=1e-5)
 
 
 def rewrite(prompt: Path, **values: object) -> None:
