@@ -22,7 +22,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 import torch
-from tokenizers import ByteLevelBPETokenizer
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
@@ -32,6 +31,7 @@ from transformers import (
     set_seed,
 )
 
+from benchmarks.small_models import byte_level
 from leakage_tasks import ExposureCallback
 from leakage_tasks.canaries import make_canaries, plant, write_manifest
 from leakage_tasks.research.victims.corpus import pydoc_topics
@@ -39,14 +39,6 @@ from leakage_tasks.training.callback.callback import BUDGET
 
 TEMPLATE = "The random number of {unique}: {digits:9}."
 LENGTH = 64
-END = "<|endoftext|>"
-
-
-def tokenizer_of(text: str, vocabulary: int) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE on the text."""
-    made = ByteLevelBPETokenizer()
-    made.train_from_iterator(text.splitlines(), vocabulary, special_tokens=[END], show_progress=False)
-    return PreTrainedTokenizerFast(tokenizer_object=made._tokenizer, bos_token=END, eos_token=END, pad_token=END)
 
 
 def rows(text: str, tokenizer: PreTrainedTokenizerFast) -> list[dict[str, torch.Tensor]]:
@@ -74,7 +66,7 @@ def prepared(folder: Path, characters: int) -> Data:
     plant(folder / "canaries.jsonl", folder / "text.txt", folder / "planted.txt", seed=0)
     planted = (folder / "planted.txt").read_text(encoding="utf-8")
     # A tokenizer trained on canaries would merge their digits into tokens that even an untrained model prefers.
-    tokenizer = tokenizer_of(corpus.training, 800)
+    tokenizer = byte_level(corpus.training, 800)
     return Data(planted, corpus.held_out, tokenizer, folder / "canaries.jsonl")
 
 

@@ -224,7 +224,8 @@ def main() -> None:
                 print(f"{places[cell].stem} done", file=sys.stderr, flush=True)
     judged = [judge(*cell, json.loads(path.read_text())) for cell, path in places.items() if path.exists()]
     totals = pooled(judged)
-    arguments.summary.write_text(json.dumps({"cells": judged, "pooled": totals}, indent=1) + "\n")
+    parts = {name: ",\n".join(map(json.dumps, rows)) for name, rows in (("cells", judged), ("pooled", totals))}
+    arguments.summary.write_text(f'{{"cells": [\n{parts["cells"]}\n], "pooled": [\n{parts["pooled"]}\n]}}\n')
     show(judged, totals)
     missed = [f"{row}" for row in [*judged, *totals] if row["missed"]]
     print(*missed, sep="\n")

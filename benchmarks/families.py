@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from tokenizers import ByteLevelBPETokenizer
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
+from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
+from benchmarks.small_models import byte_level
 from leakage_tasks import audit, plant, write_manifest
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries.canary import FAMILIES, Canary
@@ -30,14 +30,6 @@ from leakage_tasks.metrics.audit import audit as audit_figures
 from leakage_tasks.research.victims.corpus import pydoc_topics
 
 BATCH, LENGTH = 16, 96
-
-
-def tokenizer_of(text: str) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE on the whole text, so that the training half lacks some of its tokens."""
-    made = ByteLevelBPETokenizer()
-    made.train_from_iterator(text.splitlines(), 4000, special_tokens=["<|endoftext|>"], show_progress=False)
-    end = "<|endoftext|>"
-    return PreTrainedTokenizerFast(tokenizer_object=made._tokenizer, bos_token=end, eos_token=end, pad_token=end)
 
 
 def train(model: Any, tokenizer: Any, texts: list[str], epochs: int, rate: float, seed: int) -> None:
@@ -85,14 +77,7 @@ def canaries_of(folder: Path, lines: list[str], options: argparse.Namespace) -> 
 def main() -> None:
     """Train, plant, fine-tune, audit and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in (
-        ("count", 32),
-        ("copies", 2),
-        ("controls", 100),
-        ("unknown", 1),
-        ("epochs", 2),
-        ("seed", 0),
-    ):
+    for name, usual in {"count": 32, "copies": 2, "controls": 100, "unknown": 1, "epochs": 2, "seed": 0}.items():
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--near-copies", "--fuzzy", type=int, default=0, help="words changed in all copies but one")
     options = parser.parse_args()
@@ -100,7 +85,8 @@ def main() -> None:
     lines = [" ".join(part.split()) for part in text.split("\n\n") if 40 < len(part) < 600]
     random.Random(options.seed).shuffle(lines)
     public, private = lines[::2], lines[1::2]
-    tokenizer = tokenizer_of(text)
+    # Trained on the whole text, so that the training half lacks some of its tokens.
+    tokenizer = byte_level(text, 4000)
     model = small_llama(tokenizer, options.seed)
     train(model, tokenizer, public, 4, 2e-3, options.seed)
     with TemporaryDirectory() as name:

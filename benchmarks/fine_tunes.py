@@ -24,18 +24,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from datasets import Dataset
 from peft import LoraConfig
-from tokenizers import ByteLevelBPETokenizer
 from transformers import (
     DataCollatorForLanguageModeling,
     LlamaConfig,
     LlamaForCausalLM,
-    PreTrainedTokenizerFast,
     Trainer,
     TrainingArguments,
     set_seed,
 )
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
+from benchmarks.small_models import byte_level
 from leakage_tasks import ExposureCallback, audit, make_canaries, plant, write_manifest
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.data.chat import USER_TURN
@@ -66,11 +65,7 @@ class Bench:
 
     def __init__(self, seed: int, manifest: Path) -> None:
         text = pydoc_topics().training
-        made = ByteLevelBPETokenizer()
-        made.train_from_iterator(text.splitlines(), 600, special_tokens=SPECIAL, show_progress=False)
-        self.tokenizer = PreTrainedTokenizerFast(
-            tokenizer_object=made._tokenizer, bos_token=SPECIAL[0], eos_token=SPECIAL[2], pad_token=SPECIAL[0]
-        )
+        self.tokenizer = byte_level(text, 600, SPECIAL)
         self.tokenizer.chat_template = CHATML
         lines = [line.strip() for line in text.splitlines() if 20 < len(line.strip()) < 80]
         self.lines = random.Random(seed).sample(lines, ROWS)

@@ -23,8 +23,8 @@ from unittest import mock
 
 import torch
 
-from benchmarks.operations import ATTACKS, canaries_of
-from benchmarks.small_models import harness_model
+from benchmarks.operations import ATTACKS, canaries_of, run_options
+from benchmarks.small_models import fix_rows, harness_model
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
 from leakage_tasks.targets.harness.target import as_target
@@ -93,7 +93,7 @@ def run_timed(task: str, number: int, learned: float, options: argparse.Namespac
     if learned:
         sharpen(lm)
     target, limits = as_target(lm), {"budget": options.budget}
-    target.pass_rows.tuned.rows, target.pass_rows.tuned.note = options.rows, lambda rows, seconds: None
+    fix_rows(target, options.rows)
     canaries = canaries_of(number, source=False)
     known = round(learned * number)
     canaries = [*(with_likely_secrets(target, canaries[:known]) if known else ()), *canaries[known:]]
@@ -137,12 +137,8 @@ HEAD = (
 
 def main() -> None:
     """Print a row for each task, number of canaries and share of learned canaries."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--tasks", nargs="+", choices=list(ATTACKS), default=list(ATTACKS))
-    parser.add_argument("--canaries", nargs="+", type=int, default=[100, 1000])
+    parser = run_options(__doc__)
     parser.add_argument("--learned", nargs="+", type=float, default=[0.0, 0.5], metavar="SHARE")
-    parser.add_argument("--budget", type=int, default=3000, help="maximum number of sequences per canary")
-    parser.add_argument("--rows", type=int, default=2048, help="rows of a full pass")
     options = parser.parse_args()
     print(HEAD, flush=True)
     for task in options.tasks:

@@ -1,12 +1,7 @@
-"""A small Llama that learns canaries within seconds, saved for `transformers` and llama.cpp.
-
-``--python`` is an interpreter with the package `gguf` (``pip install gguf``). The output folder contains the model, its
-tokenizer, ``canaries.jsonl``, and the weights in float32 as ``model.gguf``.
-"""
+"""A small Llama that learns canaries within seconds, saved for `transformers` and llama.cpp."""
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,7 +12,6 @@ import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from benchmarks import ROOT
 from benchmarks.compatibility.tokenizers import corpus, llama_3
 from leakage_tasks.canaries import Canary, read_manifest
 
@@ -55,25 +49,8 @@ def train(canaries: Sequence[Canary], steps: int) -> tuple[LlamaForCausalLM, Any
 
 
 def save(model: LlamaForCausalLM, tokenizer: Any, folder: Path, python: str) -> None:
-    """Save the model for both engines."""
+    """Save the model for both engines; ``python`` is an interpreter with the package `gguf`."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     np.savez(folder / "weights.npz", **{name: weight.numpy() for name, weight in model.state_dict().items()})
     subprocess.run([python, str(Path(__file__).with_name("llama_gguf.py")), str(folder)], check=True)
-
-
-def main() -> None:
-    """Make the canaries, train and save the model."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", default=sys.executable, help="interpreter with gguf")
-    parser.add_argument("--steps", type=int, default=300, help="training steps")
-    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "llama", help="output folder")
-    arguments = parser.parse_args()
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    model, tokenizer = train(make_canaries(arguments.output / "canaries.jsonl"), arguments.steps)
-    save(model, tokenizer, arguments.output, arguments.python)
-    print(arguments.output / "model.gguf")
-
-
-if __name__ == "__main__":
-    main()

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from benchmarks.dispatch_tally import Tally
-from benchmarks.small_models import MODELS, harness_model
+from benchmarks.small_models import MODELS, fix_rows, harness_model
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.targets.harness.target import as_target
@@ -63,9 +63,7 @@ def run_counted(name: str, task: str, number: int, options: argparse.Namespace) 
     translates = lm.model.config.is_encoder_decoder
     target = as_target(lm)
     if hasattr(target, "pass_rows"):
-        # On a CPU passes would stay small; a GPU fills passes of thousands of rows.
-        tuned = target.pass_rows.tuned
-        tuned.rows, tuned.note = options.rows, lambda rows, seconds: None
+        fix_rows(target, options.rows)
     attack, goal = ATTACKS[task]
     limits: dict[str, Any] = {"goal": goal, "budget": options.budget}
     run_attack(attack, target, canaries_of(2, translates, seed=2), **limits)
@@ -85,6 +83,16 @@ def line(name: str, task: str, number: int, tally: Tally, plain: int, seconds: f
     return f"| {' | '.join([*cells, f'{seconds:.0f}'])} |"
 
 
+def run_options(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options of benchmarks that attack canaries with the tasks' own attacks."""
+    parser = argparse.ArgumentParser(description=str(description).splitlines()[0])
+    parser.add_argument("--tasks", nargs="+", choices=list(ATTACKS), default=list(ATTACKS))
+    parser.add_argument("--canaries", nargs="+", type=int, default=[100, 1000])
+    parser.add_argument("--budget", type=int, default=3000, help="maximum number of sequences per canary")
+    parser.add_argument("--rows", type=int, default=2048, help="rows of a full pass")
+    return parser
+
+
 HEAD = (
     "| model | task | canaries | passes | rows per pass | operations per pass | of a plain pass | times plain "
     "| operations per row | outside | syncs per pass | CPU seconds |\n|---|---|" + "---:|" * 10
@@ -93,12 +101,9 @@ HEAD = (
 
 def main() -> None:
     """Print a row for each model, task and number of canaries."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser = run_options(__doc__)
+    parser.set_defaults(canaries=[2, 100, 1000], budget=200)
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--canaries", nargs="+", type=int, default=[2, 100, 1000])
-    parser.add_argument("--tasks", nargs="+", choices=list(ATTACKS), default=list(ATTACKS))
-    parser.add_argument("--budget", type=int, default=200, help="maximum number of sequences per canary")
-    parser.add_argument("--rows", type=int, default=2048, help="rows of a full pass")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--most", type=int, default=0, metavar="N", help="also list the N most frequent operations")
     options = parser.parse_args()

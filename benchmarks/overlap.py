@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.host_work import noted
-from benchmarks.operations import ATTACKS, canaries_of
-from benchmarks.small_models import harness_model
+from benchmarks.operations import ATTACKS, canaries_of, run_options
+from benchmarks.small_models import fix_rows, harness_model
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.targets.devices import HostCopy
 from leakage_tasks.targets.harness.target import as_target
@@ -85,7 +85,7 @@ def run(task: str, number: int, overlaps: bool, options: argparse.Namespace) -> 
     lm = harness_model("llama", options.rows, "cpu")
     target, (attack, goal) = as_target(lm), ATTACKS[task]
     target.pass_rows.batch_size = None
-    target.pass_rows.tuned.rows, target.pass_rows.tuned.note = options.rows, lambda rows, seconds: None
+    fix_rows(target, options.rows)
     # This run verifies the batching strategies of the model.
     run_attack(attack, target, canaries_of(2, source=False, seed=2), goal=goal, budget=options.budget)
     canaries = canaries_of(number, source=False)
@@ -104,11 +104,7 @@ HEAD = (
 
 def main() -> None:
     """Print a row for each task and number of canaries."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--tasks", nargs="+", choices=list(ATTACKS), default=list(ATTACKS))
-    parser.add_argument("--canaries", nargs="+", type=int, default=[100, 1000])
-    parser.add_argument("--budget", type=int, default=3000, help="maximum number of sequences per canary")
-    parser.add_argument("--rows", type=int, default=FULL_ROWS, help="rows of a full pass")
+    parser = run_options(__doc__)
     parser.add_argument("--launch", type=float, default=12.0, help="milliseconds to launch a pass")
     parser.add_argument("--full", type=float, default=17.6, help="milliseconds to compute 2,048 rows")
     options = parser.parse_args()

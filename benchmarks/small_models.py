@@ -1,12 +1,13 @@
-"""Small random models of several families, as the harness loads them, for :mod:`benchmarks.operations`."""
+"""Small random models of several families, as the harness loads them, and a small tokenizer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from lm_eval.models.huggingface import HFLM
+from tokenizers import ByteLevelBPETokenizer
 from transformers import (
     Gemma3ForCausalLM,
     Gemma3TextConfig,
@@ -16,6 +17,7 @@ from transformers import (
     LlamaForCausalLM,
     MambaConfig,
     MambaForCausalLM,
+    PreTrainedTokenizerFast,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -95,3 +97,17 @@ def harness_model(name: str, rows: int, device: str) -> HFLM:
     model = MODELS[name](len(tokenizer)).eval().to(device)
     options = {"backend": "seq2seq"} if model.config.is_encoder_decoder else {}
     return HFLM(pretrained=model, tokenizer=tokenizer, batch_size=rows, device=device, **options)
+
+
+def fix_rows(target: Any, rows: int) -> None:
+    """Fix the rows of a full pass. On a CPU passes would stay small; a GPU fills passes of thousands of rows."""
+    tuned = target.pass_rows.tuned
+    tuned.rows, tuned.note = rows, lambda rows, seconds: None
+
+
+def byte_level(text: str, vocabulary: int, special: Sequence[str] = ("<|endoftext|>",)) -> PreTrainedTokenizerFast:
+    """Train a byte-level BPE; the first special token is BOS and padding, the last is EOS."""
+    made = ByteLevelBPETokenizer()
+    made.train_from_iterator(text.splitlines(), vocabulary, special_tokens=list(special), show_progress=False)
+    ends = {"bos_token": special[0], "eos_token": special[-1], "pad_token": special[0]}
+    return PreTrainedTokenizerFast(tokenizer_object=made._tokenizer, **ends)

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel
 
+from benchmarks.small_models import fix_rows
 from benchmarks.together_shapes import OTHER, Setup
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, make_canaries
@@ -101,10 +102,8 @@ def _taught(options: argparse.Namespace) -> Setup:
         _teach(model, tokenizer, learnt, options.epochs)
 
     def fresh() -> CausalTarget:
-        # The number of rows per pass is fixed, independent of the device.
         target = CausalTarget(model, tokenizer)
-        tuned = target.pass_rows.tuned
-        tuned.rows, tuned.note = options.rows, lambda rows, seconds: None  # type: ignore[method-assign]
+        fix_rows(target, options.rows)
         return target
 
     attacks = [("exposure", "exposure"), ("shortest-path", "extraction")]

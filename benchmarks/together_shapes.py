@@ -22,6 +22,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+from benchmarks.small_models import fix_rows
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
 from leakage_tasks.planning.meter import modules_of
@@ -148,8 +149,7 @@ def _translator(model: Any, number: int, rows: int) -> Setup:
 
     def fresh() -> Seq2SeqTarget:
         target = Seq2SeqTarget(model, letters(), device=torch.device("cpu"))
-        tuned = target.pass_rows.tuned
-        tuned.rows, tuned.note = rows, lambda rows, seconds: None  # type: ignore[method-assign]
+        fix_rows(target, rows)
         # As on a GPU, whose time depends on the number of passes and not on padding.
         target.most_padding = math.inf
         return target
