@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from leakage_tasks.canaries.presets import nlu_canaries
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.data.utterances import Utterance
 from leakage_tasks.research.canary_inversion.future import SWEEPS
 from leakage_tasks.research.canary_inversion.future_trials import (
     VECTORS,
@@ -20,34 +22,14 @@ from leakage_tasks.research.canary_inversion.future_trials import (
     run,
     set_words,
     sets,
-    tagger_ground,
 )
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from tests.conftest import ROOT
+from tests.research.canary_inversion.conftest import write_set
+from tests.research.stored import verdicts
 
 SMALL = StudyPlan("small", 0, 4)
 ALPHABETS, LENGTHS, COPIES = SWEEPS
-TEXT = "play some jazz now\nadd this song please\n"
-
-
-def write_set(folder: Path, vectors: str = "") -> None:
-    """A set of two utterances a part, and a file of word vectors where one is given."""
-    for part in ("train", "valid", "test"):
-        place = folder / part
-        place.mkdir(parents=True)
-        (place / "seq.in").write_text(TEXT)
-        (place / "seq.out").write_text("O O B-genre O\nO O B-item O\n")
-        (place / "label").write_text("PlayMusic\nAddToPlaylist\n")
-    if vectors:
-        (folder / VECTORS).write_text(vectors)
-
-
-@pytest.fixture(autouse=True)
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data folder with a tiny Snips in it."""
-    write_set(tmp_path / "snips")
-    monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path))
-    return tmp_path
 
 
 def made(sweep: Any, wrong: Callable[[Config], int]) -> list[StudyTrial]:
@@ -63,27 +45,27 @@ def made(sweep: Any, wrong: Callable[[Config], int]) -> list[StudyTrial]:
     return trials
 
 
-def verdicts(sweep: Any, wrong: Callable[[Config], int]) -> dict[str, bool | None]:
-    return {claim.words: claim.holds for claim in sweep.report(made(sweep, wrong), SMALL, "snips").claims}
+def judged(sweep: Any, wrong: Callable[[Config], int]) -> dict[str, bool | None]:
+    return verdicts(sweep.report(made(sweep, wrong), SMALL, "snips"))
 
 
 @pytest.mark.parametrize(("places", "verdict"), [((1, 2, 3), True), ((3, 2, 1), False), ((2, 2, 2), None)])
 def test_a_larger_alphabet_is_told_to_be_harder_or_easier(places: Sequence[int], verdict: bool | None) -> None:
     wrong = dict(zip((10, 100, 1000), places, strict=True))
-    found = verdicts(ALPHABETS, lambda config: wrong[config["alphabet"]])
+    found = judged(ALPHABETS, lambda config: wrong[config["alphabet"]])
     assert found["a larger alphabet makes extraction harder (HDT by alphabet)"] is verdict
 
 
 def test_more_copies_are_told_by_right_slots() -> None:
     wrong = {1: 3, 4: 2, 16: 1}
-    found = verdicts(COPIES, lambda config: wrong[config["copies"]])
+    found = judged(COPIES, lambda config: wrong[config["copies"]])
     assert found["more copies leak more (right slots by copies)"] is True
 
 
 @pytest.mark.parametrize(("share", "verdict"), [((0.5, 0.25), True), ((1, 1), False), ((0, 1), None)])
 def test_longer_secrets_are_set_against_chance(share: tuple[float, float], verdict: bool | None) -> None:
     """Shares of wrong slots of every other victim; where they are far apart, the interval is too wide."""
-    found = verdicts(LENGTHS, lambda config: int(config["unknown"]["pin"] * share[config["seed"] % 2]))
+    found = judged(LENGTHS, lambda config: int(config["unknown"]["pin"] * share[config["seed"] % 2]))
     assert found["the attack beats random guess (HDT below chance): from one start"] is verdict
 
 
@@ -94,11 +76,8 @@ def test_chance_is_that_of_the_alphabet() -> None:
     assert [row["HDT"].count for row in rows] == [4, 4, 4]  # type: ignore[union-attr]
 
 
-def test_secrets_are_of_the_sets_words_and_as_long_as_asked_for() -> None:
-    from leakage_tasks.research.canary_inversion.experiment import utterances
-
+def test_secrets_are_of_the_sets_words_and_as_long_as_asked_for(training: list[Utterance]) -> None:
     (config, *_) = future_victims(SMALL, "snips", 6, 3, 5)
-    training = utterances(tagger_ground("small", "snips")).training
     words = set_words(training, 5, "snips")
     for canary in _canaries(config, training):
         assert len(canary.secret) == 6
@@ -107,8 +86,6 @@ def test_secrets_are_of_the_sets_words_and_as_long_as_asked_for() -> None:
 
 
 def test_without_an_alphabet_canaries_are_the_papers() -> None:
-    from leakage_tasks.canaries.presets import nlu_canaries
-
     (config, *_) = future_victims(SMALL, "snips", 4, 3)
     for canary in _canaries(config, []):
         pattern = canary.id.partition("-")[0]
@@ -116,17 +93,11 @@ def test_without_an_alphabet_canaries_are_the_papers() -> None:
         assert canary == published
 
 
-def test_a_larger_alphabet_holds_the_smaller_one() -> None:
-    from leakage_tasks.research.canary_inversion.experiment import utterances
-
-    training = utterances(tagger_ground("small", "snips")).training
+def test_a_larger_alphabet_holds_the_smaller_one(training: list[Utterance]) -> None:
     assert set_words(training, 6, "snips")[:3] == set_words(training, 3, "snips")
 
 
-def test_too_few_words_are_said() -> None:
-    from leakage_tasks.research.canary_inversion.experiment import utterances
-
-    training = utterances(tagger_ground("small", "snips")).training
+def test_too_few_words_are_said(training: list[Utterance]) -> None:
     with pytest.raises(LeakageError, match="utterances of snips have 8 words of letters, 10 are needed: use a larg"):
         set_words(training, 10, "snips")
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from leakage_tasks.canaries.presets import nlu_canaries
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.canary_inversion import beyond as nlu_beyond
 from leakage_tasks.research.canary_inversion import defences as nlu_defences
@@ -42,11 +43,12 @@ from leakage_tasks.research.canary_inversion.experiment import (
     utterances,
     vectors_of,
 )
-from leakage_tasks.research.canary_inversion.trials import PATTERNS, run, split, victims
+from leakage_tasks.research.canary_inversion.trials import PATTERNS, split, victims
 from leakage_tasks.research.framework.jobs import run_trials
 from leakage_tasks.research.framework.registry import STUDIES, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 from leakage_tasks.research.framework.trials import TrialStore
+from tests.research.stored import verdicts
 
 SMALL = StudyPlan("small", 0, 10)
 
@@ -72,20 +74,6 @@ def made(configs: Sequence[Any], wrong: Any, **more: float) -> list[StudyTrial]:
         StudyTrial(config, {"found": {p: wrong(config, p) for p in config["unknown"]}, **scores}, 1.0)
         for config in configs
     ]
-
-
-@pytest.fixture(autouse=True)
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data folder with a tiny Snips and ATIS in it."""
-    for name in (SNIPS, ATIS):
-        for part in ("train", "valid", "test"):
-            folder = tmp_path / name / part
-            folder.mkdir(parents=True)
-            (folder / "seq.in").write_text("play jazz \nadd this song\n")
-            (folder / "seq.out").write_text("O B-genre \nO O B-item\n")
-            (folder / "label").write_text("PlayMusic\nAddToPlaylist\n")
-    monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path))
-    return tmp_path
 
 
 def test_the_distance_is_the_mean_share_of_wrong_slots_with_students_interval() -> None:
@@ -235,8 +223,7 @@ def _table_3(defended: Any) -> Any:
 
 
 def test_table_3_compares_the_defences_with_none() -> None:
-    report = _table_3(lambda config, _: 3 + config["seed"] % 2)
-    told = {claim.words: claim.holds for claim in report.claims}
+    told = verdicts(_table_3(lambda config, _: 3 + config["seed"] % 2))
     for setting in ("R = 500, learnt", "R = 500, fixed", "R = 10, learnt", "R = 10, fixed"):
         words = f"{setting} embeddings: "
         assert told[nlu_defences.WEAKEN.test(f"{words}D + ES + CE")] is True
@@ -256,7 +243,7 @@ def test_at_the_papers_scale_no_embeddings_are_learnt() -> None:
     configs = nlu_defences.table_3_trials(paper)
     report = nlu_defences.table_3(made(configs, lambda config, p: entry(2 + config["seed"] % 2)), paper)
     assert {row["embeddings"] for row in report.rows} == {"fixed"}
-    assert not [claim.words for claim in report.claims if "learnt" in claim.words]
+    assert not [words for words in verdicts(report) if "learnt" in words]
 
 
 def test_table_3_takes_the_patterns_of_a_victim_together() -> None:
@@ -274,7 +261,7 @@ def test_dp_sgd_is_told_from_the_papers_defences() -> None:
         return entry(rest, adaptive=rest) if "epsilon" in config["defence"] else entry(1, adaptive=1)
 
     report = nlu_beyond.private(made(nlu_beyond.private_trials(SMALL), wrong), SMALL)
-    told = {claim.words: claim.holds for claim in report.claims}
+    told = verdicts(report)
     knowing = "the best of five starts by an attacker who knows it, with the finish, is at chance"
     assert told[f"with D + ES + CE {knowing}"] is False
     assert told[f"with DP-SGD (ε = 8) {knowing}"] is True
@@ -325,8 +312,6 @@ def test_copies_are_as_large_a_share_as_the_papers() -> None:
 
 
 def test_copies_are_split_nine_to_one() -> None:
-    from leakage_tasks.canaries.presets import nlu_canaries
-
     training, validation = split(nlu_canaries("pin", 1, repetitions=(57,)))
     assert (len(training), len(validation)) == (52, 5)
     assert training[0].words[:4] == ("my", "pin", "code", "is")
@@ -384,14 +369,6 @@ def test_at_the_papers_scale_a_victim_holds_one_pattern() -> None:
     assert [config["unknown"] for config in configs] == [{p: 4} for p in PATTERNS for _ in range(2)]
 
 
-@pytest.mark.slow
-def test_a_trial_is_a_function_of_its_config(tmp_path: Path) -> None:
-    config = victims(StudyPlan("smoke"), dict.fromkeys(PATTERNS, 4), 100, defence={"characters": True})[0]
-    first, second = (run(config, tmp_path) for _ in range(2))
-    assert first == second
-    assert set(first["found"]) == set(PATTERNS)
-
-
 def test_variants_are_compared_over_all_patterns() -> None:
     configs = nlu_beyond.variant_trials(SMALL)
     worse = {"gumbel": 3, "straight-through": 1, "embedding": 6, nlu_beyond.ONE: 6}
@@ -406,8 +383,8 @@ def test_variants_are_compared_over_all_patterns() -> None:
 @pytest.mark.parametrize(("wrong", "holds"), [(1, True), (4, False)])
 def test_table_3_says_of_dropout_and_of_characters_alone_whether_they_leave_an_attack(wrong: int, holds: bool) -> None:
     configs = nlu_defences.table_3_trials(SMALL)
-    report = nlu_defences.table_3(made(configs, lambda config, p: entry(wrong - config["seed"] % 2, adaptive=1)), SMALL)
-    told = {claim.words: claim.holds for claim in report.claims}
+    trials = made(configs, lambda config, p: entry(wrong - config["seed"] % 2, adaptive=1))
+    told = verdicts(nlu_defences.table_3(trials, SMALL))
     for name in ("Dropout (D)", "Char. Emb. (CE)"):
         assert told[nlu_defences.NOT_ALONE.test(f"R = 500, learnt embeddings: {name}")] is holds
     assert nlu_defences.NOT_ALONE.test("R = 500, learnt embeddings: Early Stopping (ES)") not in told

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core.atomic import replacing
-from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.core.errors import LeakageError, TargetError
 from leakage_tasks.research.framework.jobs import run_trials
 from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan
 from leakage_tasks.research.framework.runner import run_studies
@@ -28,12 +28,12 @@ SMOKE = StudyPlan("smoke")
 PAIR = [{"coin": 1, "seed": 0}, {"coin": 1, "seed": 1}]
 
 
-def wait_for(path: Path) -> None:
+def wait_until(holds: Callable[[], bool]) -> None:
     for _ in range(600):
-        if path.exists():
+        if holds():
             return
         time.sleep(0.1)
-    raise TimeoutError(path)
+    raise TimeoutError
 
 
 def meet(config: Config, shared: Path) -> Result:
@@ -41,7 +41,7 @@ def meet(config: Config, shared: Path) -> Result:
     from tqdm import tqdm
 
     (shared / f"here-{config['seed']}").touch()
-    wait_for(shared / f"here-{1 - config['seed']}")
+    wait_until((shared / f"here-{1 - config['seed']}").exists)
     return {"process": os.getpid(), "silent": tqdm([]).disable}
 
 
@@ -55,7 +55,7 @@ def stop_second(config: Config, shared: Path) -> Result:
             beside.mkdir()
             (shared / "hanging").touch()
             time.sleep(600)
-    wait_for(shared / "hanging")
+    wait_until((shared / "hanging").exists)
     if config["coin"] == "fails":
         raise TargetError("the coin rolled away: pick it up")
     if config["coin"] == "breaks":
@@ -83,25 +83,23 @@ def stopping(how: str) -> list[Config]:
 
 
 def both_hang(shared: Path) -> None:
-    wait_for(shared / "hanging")
-    wait_for(shared / "began-1")
+    wait_until((shared / "hanging").exists)
+    wait_until((shared / "began-1").exists)
 
 
 def nothing_is_left(shared: Path) -> None:
     """None of the trials that waited was begun, no process is there, and the one that hung has cleaned up."""
     assert sorted(path.name for path in shared.iterdir()) == ["began-0", "began-1", "began-2", "hanging"]
-    for path in shared.glob("began-*"):
-        gone(int(path.read_text()))
+    processes = [int(path.read_text()) for path in shared.glob("began-*")]
+    wait_until(lambda: all(map(gone, processes)))
 
 
-def gone(process: int) -> None:
-    for _ in range(600):
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.1)
-    raise TimeoutError(process)
+def gone(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 def with_run(study: Study, run: Callable[[Config, Path], Result]) -> Study:
@@ -185,11 +183,6 @@ def test_no_process_outlives_the_first(tmp_path: Path, told: signal.Signals) -> 
     _, said = running.communicate(timeout=60)
     assert said.count("Traceback") == (told == signal.SIGINT)
     nothing_is_left(shared)
-
-
-def test_no_jobs_are_refused(study: Study, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="^--jobs is 0: use 1 or more$"):
-        next(run_studies([study], SMOKE, tmp_path, jobs=0))
 
 
 def test_one_makes_what_several_need(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.core.errors import LeakageError, TargetError
 from leakage_tasks.research.framework import trials as trials_module
 from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Report
@@ -22,12 +22,6 @@ SMOKE = StudyPlan("smoke")
 def run_one(study: Study, output: Path, plan: StudyPlan = SMOKE, fresh: bool = False) -> StudyRun:
     (done,) = run_studies([study], plan, output, fresh=fresh, progress=False)
     return done
-
-
-def test_every_trial_runs_once(study: Study, toy: Toy, tmp_path: Path) -> None:
-    done = run_one(study, tmp_path)
-    assert toy.ran == toy.trials(SMOKE)
-    assert (done.ran, done.reused) == (6, 0)
 
 
 def test_what_is_reported_is_what_the_trials_found(study: Study, tmp_path: Path) -> None:
@@ -173,18 +167,6 @@ def test_a_result_that_is_not_json_is_refused(study: Study, tmp_path: Path) -> N
     with pytest.raises(ValueError, match="JSON"):
         run_one(replace(study, run=lambda config, shared: {"rate": float("nan")}), tmp_path)
     assert not list((tmp_path / "coins/smoke/trials").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("plan", "message"),
-    [
-        (StudyPlan("small"), "coins/table-1 has no scale small: use smoke, paper"),
-        (StudyPlan("smoke", 0, 0), "--trials is 0"),
-    ],
-)
-def test_plans_it_cannot_follow(study: Study, tmp_path: Path, plan: StudyPlan, message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        run_one(study, tmp_path, plan)
 
 
 def test_an_output_that_cannot_be_made(study: Study, tmp_path: Path) -> None:

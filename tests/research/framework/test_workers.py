@@ -22,7 +22,7 @@ from leakage_tasks.research.framework.jobs import TrialFailed, _run_in_worker, r
 from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan
 from leakage_tasks.research.framework.runner import run_studies
 from leakage_tasks.research.framework.trials import TrialStore, versions
-from tests.research.framework.test_jobs import wait_for
+from tests.research.framework.test_jobs import wait_until
 
 SMOKE = StudyPlan("smoke")
 
@@ -70,7 +70,7 @@ def hold(config: Config, shared: Path) -> Result:
     """All but the first end when they are let go."""
     (shared / f"began-{config['seed']}").touch()
     if config["seed"]:
-        wait_for(shared / "go")
+        wait_until((shared / "go").exists)
     return {}
 
 
@@ -140,20 +140,11 @@ def test_an_end_withdraws_those_that_wait(cluster: str, study: Study, tmp_path: 
     store, configs = TrialStore(tmp_path), coins("held", 6)
     trials = run_trials(store, replace(study, run=hold), configs, 1, cluster)
     next(trials)
-    wait_for(store.shared / "began-2")
+    wait_until((store.shared / "began-2").exists)
     trials.close()
     (store.shared / "go").touch()
-    for config in configs[1:3]:
-        wait_for_saved(store, config)
+    wait_until(lambda: all(store.saved(hold, config) is not None for config in configs[1:3]))
     assert sorted(path.name for path in store.shared.glob("began-*")) == ["began-0", "began-1", "began-2"]
-
-
-def wait_for_saved(store: TrialStore, config: Config) -> None:
-    for _ in range(600):
-        if store.saved(hold, config) is not None:
-            return
-        time.sleep(0.1)
-    raise TimeoutError(config)
 
 
 def test_workers_of_other_versions_are_refused(cluster: str, study: Study, tmp_path: Path) -> None:
