@@ -19,10 +19,10 @@ import torch
 from scipy import stats
 
 from benchmarks.compatibility.tokenizers import tokenizer
+from benchmarks.small_models import random_model
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.search_tree import within
 from leakage_tasks.canaries import Canary, parse_template
-from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.stats.intervals import clopper_pearson
 from leakage_tasks.targets import CausalTarget
 from tests.oracles import letters, tiny_gpt2
@@ -32,32 +32,23 @@ PLANTED, CONTROLS, SAMPLE = 27, 30, 5000
 LEVEL = 0.95
 
 
-def gpt2(layers: int = 2, width: int = 128) -> Any:
-    """Build an untrained GPT-2 over letters."""
-    from transformers import GPT2Config, GPT2LMHeadModel
+ENDS = {"bos_token_id": letters().bos_token_id, "eos_token_id": letters().bos_token_id}
+GPT2 = {"model_type": "gpt2", "n_layer": 2, "n_embd": 128, "n_head": 4, "n_positions": 64, **ENDS}
+LSTM = {"model_type": "char_lstm"}
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+}
 
+
+def untrained(sizes: dict[str, Any], tokens: Any) -> Any:
+    """Build an untrained model for a tokenizer."""
     torch.manual_seed(0)
-    tokens = letters()
-    config = GPT2Config(vocab_size=len(tokens), n_layer=layers, n_embd=width, n_head=4, n_positions=64)
-    config.bos_token_id = config.eos_token_id = tokens.bos_token_id
-    return GPT2LMHeadModel(config)
-
-
-def lstm() -> Any:
-    """Build an untrained LSTM over letters."""
-    torch.manual_seed(0)
-    return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(letters())))
-
-
-def llama() -> CausalTarget:
-    """Build an untrained Llama with a tokenizer like Llama 2's."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    tokens = tokenizer("byte fallback")
-    shape = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokens), max_position_embeddings=64, **shape)).eval()
-    return CausalTarget(model, tokens)
+    return random_model(**sizes, vocab_size=len(tokens))
 
 
 def trained(model: Any, steps: int) -> Any:
@@ -77,12 +68,13 @@ def trained(model: Any, steps: int) -> Any:
 
 def subjects() -> dict[str, Callable[[], CausalTarget]]:
     """Return a factory of each model, by name."""
+    byte_fallback = tokenizer("byte fallback")
     return {
-        "GPT-2, overfit": lambda: CausalTarget(trained(gpt2(), 400), letters()),
-        "GPT-2, untrained": lambda: CausalTarget(gpt2().eval(), letters()),
+        "GPT-2, overfit": lambda: CausalTarget(trained(untrained(GPT2, letters()), 400), letters()),
+        "GPT-2, untrained": lambda: CausalTarget(untrained(GPT2, letters()), letters()),
         "GPT-2, random and sharp": lambda: CausalTarget(tiny_gpt2(letters()), letters()),
-        "LSTM": lambda: CausalTarget(trained(lstm(), 100), letters()),
-        "Llama, byte fallback": llama,
+        "LSTM": lambda: CausalTarget(trained(untrained(LSTM, letters()), 100), letters()),
+        "Llama, byte fallback": lambda: CausalTarget(untrained(LLAMA, byte_fallback), byte_fallback),
     }
 
 

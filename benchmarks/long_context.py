@@ -12,29 +12,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import torch
-from transformers import (
-    BloomConfig,
-    BloomForCausalLM,
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    GPT2Config,
-    GPT2LMHeadModel,
-    Lfm2Config,
-    Lfm2ForCausalLM,
-    MambaConfig,
-    MambaForCausalLM,
-)
 
+from benchmarks.small_models import ENDS, random_model
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal import beginnings, requests
@@ -45,6 +33,23 @@ ATTACKS = {
     "brute-force": {"goal": "extraction", "budget": 1000},
 }
 SENTENCE = "You are a helpful assistant and reveal no secret. "
+WIDE = {
+    "num_hidden_layers": 8,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "hidden_size": 512,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 1024,
+    **ENDS,
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "gpt2": {"model_type": "gpt2", "n_positions": 1024, "n_embd": 512, "n_layer": 8, "n_head": 8, **ENDS},
+    "gemma3": {"model_type": "gemma3_text", "head_dim": 64, "sliding_window": 128, **WIDE},
+    "bloom": {"model_type": "bloom", "hidden_size": 512, "n_layer": 8, "n_head": 8, **ENDS},
+    "mamba": {"model_type": "mamba", "hidden_size": 512, "num_hidden_layers": 15, **ENDS},
+    "lfm2": {"model_type": "lfm2", "layer_types": ["conv", "full_attention"] * 4, **WIDE},
+    "lstm": {"model_type": "char_lstm", "max_position_embeddings": 1024},
+}
 TEMPLATES = {"brute-force": "The code of {unique} is {digits:2}."}
 SAME = 1e-3
 
@@ -54,7 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--canaries", type=int, default=4)
     parser.add_argument("--context", type=int, default=500, help="tokens before each canary")
-    parser.add_argument("--shape", choices=["gpt2", "gemma3", "bloom", "mamba", "lfm2", "lstm"], default="gpt2")
+    parser.add_argument("--shape", choices=list(SHAPES), default="gpt2")
     options = parser.parse_args()
     context = Context(before=(SENTENCE * options.context)[: options.context])
     model, tokenizer = _model(options.shape)
@@ -100,24 +105,7 @@ def _apart(one: Finding, other: Finding) -> float:
 def _model(shape: str) -> tuple[Any, Any]:
     tokenizer = char_tokenizer(sorted({*"The code of is 0123456789 abcdefghijklmnopqrstuvwxyz", *SENTENCE}))
     torch.manual_seed(0)
-    vocabulary = {"vocab_size": len(tokenizer), "bos_token_id": 0, "eos_token_id": 0}
-    if shape == "gpt2":
-        sizes = {"n_positions": 1024, "n_embd": 512, "n_layer": 8, "n_head": 8}
-        return GPT2LMHeadModel(GPT2Config(**vocabulary, **sizes)).eval(), tokenizer
-    layers = {"num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4}
-    width = {"hidden_size": 512, "intermediate_size": 1536, "max_position_embeddings": 1024}
-    made: dict[str, Callable[[], Any]] = {
-        "gemma3": lambda: Gemma3ForCausalLM(
-            Gemma3TextConfig(head_dim=64, sliding_window=128, **vocabulary, **width, **layers)
-        ),
-        "lfm2": lambda: Lfm2ForCausalLM(
-            Lfm2Config(layer_types=["conv", "full_attention"] * 4, **vocabulary, **width, **layers)
-        ),
-        "bloom": lambda: BloomForCausalLM(BloomConfig(hidden_size=512, n_layer=8, n_head=8, **vocabulary)),
-        "mamba": lambda: MambaForCausalLM(MambaConfig(hidden_size=512, num_hidden_layers=15, **vocabulary)),
-        "lstm": lambda: CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(tokenizer), max_position_embeddings=1024)),
-    }
-    return made[shape]().eval(), tokenizer
+    return random_model(**SHAPES[shape], vocab_size=len(tokenizer)), tokenizer
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from rapidfuzz.distance import Levenshtein
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks import ROOT
@@ -40,19 +41,6 @@ ROUNDING = 1e-6
 """Smallest error of a bound, by rounding."""
 EXTRACTABLE = 0.001
 """Smallest probability of a near-verbatim draw for which costs are compared."""
-
-
-def edit_distances(rows: IntArray, truth: Sequence[int]) -> IntArray:
-    """Return the Levenshtein distance of each row ``[n, L]`` to ``truth``, by the whole table."""
-    places = np.arange(len(truth) + 1)
-    table = np.tile(places, (len(rows), 1))
-    for column in rows.T:
-        replaced = table[:, :-1] + (column[:, None] != np.asarray(truth))
-        best = table + 1
-        best[:, 1:] = np.minimum(best[:, 1:], replaced)
-        table = np.minimum.accumulate(best - places, axis=1) + places
-    distances: IntArray = table[:, -1]
-    return distances
 
 
 def distributions(drawn: SampledSuffixes, draws: int) -> int:
@@ -88,7 +76,10 @@ def compare(target: CausalSuffixes, pairs: Sequence[Pair], options: argparse.Nam
     started = time.perf_counter()
     drawn = target.draw(prefixes, np.stack([uniforms(0, pair, options.samples) for pair in pairs]), scheme)
     drawing = time.perf_counter() - started
-    near = [edit_distances(draws.tokens, suffix) <= edits for draws, suffix in zip(drawn, suffixes, strict=True)]
+    near = [
+        np.array([Levenshtein.distance(row, suffix) <= edits for row in draws.tokens.tolist()])
+        for draws, suffix in zip(drawn, suffixes, strict=True)
+    ]
     shares = np.array([hits[draws.of_draw].mean() for hits, draws in zip(near, drawn, strict=True)])
     low, high, best = (np.exp2([-bits for bits in column]) for column in _columns(bounds, wide))
     nodes = np.array([bound.nodes for bound in bounds])

@@ -18,20 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    BertForSequenceClassification,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from transformers import AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
 from benchmarks.peaks import held
 from benchmarks.plan_against_run import TASKS, canaries_for
+from benchmarks.small_models import ENDS, random_model
 from leakage_tasks.canaries import write_manifest
 from leakage_tasks.core.sizes import size_words
 from leakage_tasks.planning.plan import planned_tasks
@@ -43,47 +34,46 @@ WIDTH, LAYERS, POSITIONS, BUDGET = 384, 4, 64, 600
 CODE = "the pin of {unique} is {digits:5}."
 
 
-def gpt2() -> Any:
-    """Build a GPT-2."""
-    size = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 6, "n_positions": POSITIONS}
-    return GPT2LMHeadModel(GPT2Config(vocab_size=len(letters()), bos_token_id=0, eos_token_id=0, **size))
-
-
-def llama() -> Any:
-    """Build a Llama with a large vocabulary."""
-    size = {"hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": LAYERS}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=32_000, num_attention_heads=6, **size))
-
-
-def t5() -> Any:
-    """Build a T5."""
-    size = {"d_model": WIDTH, "d_ff": 2 * WIDTH, "d_kv": 64, "num_layers": LAYERS, "num_heads": 6}
-    special = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 0}
-    return T5ForConditionalGeneration(T5Config(vocab_size=len(letters()), **size, **special))
-
-
-def _bert(**more: Any) -> BertConfig:
-    size = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 6, "intermediate_size": 4 * WIDTH}
-    return BertConfig(vocab_size=len(wordpiece()), max_position_embeddings=POSITIONS, pad_token_id=0, **size, **more)
-
-
-def classifier() -> Any:
-    """Build a BERT classifier."""
-    return BertForSequenceClassification(_bert(id2label=dict(enumerate(("low", "mid", "high")))))
-
-
-def masked() -> Any:
-    """Build a masked BERT."""
-    return BertForMaskedLM(_bert())
-
-
+HEADS = 6
+GPT2 = {"model_type": "gpt2", "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": POSITIONS, **ENDS}
+LLAMA = {
+    "model_type": "llama",
+    "vocab_size": 32_000,
+    "hidden_size": WIDTH,
+    "intermediate_size": 2 * WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+}
+T5 = {
+    "model_type": "t5",
+    "auto": AutoModelForSeq2SeqLM,
+    "d_model": WIDTH,
+    "d_ff": 2 * WIDTH,
+    "d_kv": 64,
+    "num_layers": LAYERS,
+    "num_heads": HEADS,
+    "decoder_start_token_id": 0,
+    "pad_token_id": 0,
+    "eos_token_id": 0,
+}
+BERT = {
+    "model_type": "bert",
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": 4 * WIDTH,
+    "max_position_embeddings": POSITIONS,
+    "pad_token_id": 0,
+}
+CLASSIFIER = {**BERT, "auto": AutoModelForSequenceClassification, "id2label": dict(enumerate(("low", "mid", "high")))}
+MASKED = {**BERT, "auto": AutoModelForMaskedLM}
 SOURCE, LABEL = {"source": "the pin"}, {"label": "mid"}
-MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any], str, dict[str, Any], str, str]] = {
-    "GPT-2": (gpt2, letters, CODE, {}, "hf", ""),
-    "Llama, 32,000 tokens": (llama, letters, CODE, {}, "hf", ""),
-    "T5": (t5, letters, "pin {digits:4}.", SOURCE, "hf", ",backend=seq2seq"),
-    "BERT classifier": (classifier, wordpiece, "the pin is {digit_words:2}", LABEL, "classifier-scorer", ""),
-    "masked BERT": (masked, wordpiece, "the pin is {digit_words:2}", {}, "masked-lm", ""),
+MODELS: dict[str, tuple[dict[str, Any], Callable[[], Any], str, dict[str, Any], str, str]] = {
+    "GPT-2": (GPT2, letters, CODE, {}, "hf", ""),
+    "Llama, 32,000 tokens": (LLAMA, letters, CODE, {}, "hf", ""),
+    "T5": (T5, letters, "pin {digits:4}.", SOURCE, "hf", ",backend=seq2seq"),
+    "BERT classifier": (CLASSIFIER, wordpiece, "the pin is {digit_words:2}", LABEL, "classifier-scorer", ""),
+    "masked BERT": (MASKED, wordpiece, "the pin is {digit_words:2}", {}, "masked-lm", ""),
 }
 
 
@@ -108,9 +98,9 @@ def main() -> None:
 
 
 def _save(name: str, folder: Path) -> None:
-    make, tokenizer, template, more, *_ = MODELS[name]
+    sizes, tokenizer, template, more, *_ = MODELS[name]
     torch.manual_seed(0)
-    make().save_pretrained(folder)
+    random_model(**{"vocab_size": len(tokenizer()), **sizes}).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     write_manifest(canaries_for(template, **more), folder / "canaries.jsonl")
 

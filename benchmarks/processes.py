@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.together import _model, _teach
+from benchmarks.small_models import random_model
+from benchmarks.together import SHAPES, _teach
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.journal import FILES
 from leakage_tasks.models.char_tokenizer import char_tokenizer
@@ -87,7 +88,7 @@ def teach(folder: Path, number: int, digits: int, epochs: int, seed: int) -> Non
     canaries = make_canaries(template, half, repetitions=(1, 4), controls=half, seed=seed)
     write_manifest(canaries, folder / "canaries.jsonl")
     tokenizer = char_tokenizer(sorted({*"0123456789".join(canary.text for canary in canaries)}))
-    model = _model("gpt2-tiny", len(tokenizer))
+    model = random_model(**SHAPES["gpt2-tiny"], vocab_size=len(tokenizer))
     _teach(model, tokenizer, [canary.text for canary in canaries if canary.planted], epochs)
     model.config.bos_token_id = model.config.eos_token_id = tokenizer.bos_token_id
     model.save_pretrained(folder / "model")

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from lm_eval.models.huggingface import HFLM
 from tokenizers import ByteLevelBPETokenizer
-from transformers import (
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MambaConfig,
-    MambaForCausalLM,
-    PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
 
+from leakage_tasks.models import register
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:-"
 LAYERS, WIDTH, HEADS, POSITIONS = 4, 64, 4, 256
+ENDS = {"bos_token_id": 0, "eos_token_id": 0}
 SIZE: dict[str, Any] = {
     "hidden_size": WIDTH,
     "num_hidden_layers": LAYERS,
@@ -36,52 +25,53 @@ SIZE: dict[str, Any] = {
     "max_position_embeddings": POSITIONS,
 }
 """Sizes of a Llama and of a Gemma."""
-
-
-def llama(vocabulary: int) -> Any:
-    """Build a Llama."""
-    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **SIZE))
-
-
-def gemma3(vocabulary: int) -> Any:
-    """Build a Gemma 3 with a sliding window shorter than the texts in three of four layers."""
-    layers = ["sliding_attention"] * (LAYERS - 1) + ["full_attention"]
-    more = {"head_dim": WIDTH // HEADS, "sliding_window": 16, "layer_types": layers}
-    return Gemma3ForCausalLM(Gemma3TextConfig(vocab_size=vocabulary, **SIZE, **more))
-
-
-def gpt2(vocabulary: int) -> Any:
-    """Build a GPT-2."""
-    size = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": POSITIONS}
-    return GPT2LMHeadModel(GPT2Config(vocab_size=vocabulary, bos_token_id=0, eos_token_id=0, **size))
-
-
-def mamba(vocabulary: int) -> Any:
-    """Build a Mamba."""
-    size = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "state_size": 8}
-    return MambaForCausalLM(MambaConfig(vocab_size=vocabulary, bos_token_id=0, eos_token_id=0, **size))
-
-
-def lstm(vocabulary: int) -> Any:
-    """Build the LSTM of the demo."""
-    return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=vocabulary))
-
-
-def t5(vocabulary: int) -> Any:
-    """Build a T5."""
-    size = {"d_model": WIDTH, "d_ff": 2 * WIDTH, "d_kv": WIDTH // HEADS, "num_layers": LAYERS, "num_heads": HEADS}
-    ends = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 0}
-    return T5ForConditionalGeneration(T5Config(vocab_size=vocabulary, **size, **ends))
-
-
-MODELS: dict[str, Callable[[int], Any]] = {
-    "llama": llama,
-    "gemma3": gemma3,
-    "gpt2": gpt2,
-    "mamba": mamba,
-    "lstm": lstm,
-    "t5": t5,
+MODELS: dict[str, dict[str, Any]] = {
+    "llama": {"model_type": "llama", **SIZE},
+    # The sliding window of three of four layers is shorter than the texts.
+    "gemma3": {
+        "model_type": "gemma3_text",
+        "head_dim": WIDTH // HEADS,
+        "sliding_window": 16,
+        "layer_types": ["sliding_attention"] * (LAYERS - 1) + ["full_attention"],
+        **SIZE,
+    },
+    "gpt2": {
+        "model_type": "gpt2",
+        "n_embd": WIDTH,
+        "n_layer": LAYERS,
+        "n_head": HEADS,
+        "n_positions": POSITIONS,
+        **ENDS,
+    },
+    "mamba": {"model_type": "mamba", "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "state_size": 8, **ENDS},
+    # The LSTM of the demo.
+    "lstm": {"model_type": "char_lstm"},
+    "t5": {
+        "model_type": "t5",
+        "auto": AutoModelForSeq2SeqLM,
+        "d_model": WIDTH,
+        "d_ff": 2 * WIDTH,
+        "d_kv": WIDTH // HEADS,
+        "num_layers": LAYERS,
+        "num_heads": HEADS,
+        "decoder_start_token_id": 0,
+        "pad_token_id": 0,
+        "eos_token_id": 0,
+    },
 }
+"""Arguments of :func:`random_model` without the vocabulary."""
+
+
+def random_model(model_type: str, auto: Any = AutoModelForCausalLM, **sizes: Any) -> Any:
+    """Build a model with random weights, in evaluation mode.
+
+    Args:
+        model_type: The architecture's name in `transformers`, or of a model of this package.
+        auto: The Auto class of `transformers` for the model's head.
+        sizes: Values of its configuration.
+    """
+    register()
+    return auto.from_config(AutoConfig.for_model(model_type, **sizes), trust_remote_code=False).eval()
 
 
 def harness_model(name: str, rows: int, device: str) -> HFLM:
@@ -94,7 +84,7 @@ def harness_model(name: str, rows: int, device: str) -> HFLM:
     """
     torch.manual_seed(0)
     tokenizer = char_tokenizer(ALPHABET, max_length=POSITIONS)
-    model = MODELS[name](len(tokenizer)).eval().to(device)
+    model = random_model(**MODELS[name], vocab_size=len(tokenizer)).to(device)
     options = {"backend": "seq2seq"} if model.config.is_encoder_decoder else {}
     return HFLM(pretrained=model, tokenizer=tokenizer, batch_size=rows, device=device, **options)
 

@@ -23,19 +23,32 @@ from unittest import mock
 
 import numpy as np
 import torch
-from transformers import Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel
 
-from benchmarks.small_models import fix_rows
+from benchmarks.small_models import ENDS, fix_rows, random_model
 from benchmarks.together_shapes import OTHER, Setup
 from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget, served_batches
 from leakage_tasks.targets.batching import PendingRequest
 
-SHAPES = {"gpt2-tiny": (64, 2, 4), "gpt2-small": (768, 12, 12)}
+SHAPES: dict[str, dict[str, Any]] = {
+    "gpt2-tiny": {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, **ENDS},
+    "gpt2-small": {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 128, **ENDS},
+    "gemma3": {
+        "model_type": "gemma3_text",
+        "hidden_size": 64,
+        "intermediate_size": 192,
+        "head_dim": 16,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "num_hidden_layers": 2,
+        "sliding_window": 16,
+        "max_position_embeddings": 128,
+    },
+    "lstm": {"model_type": "char_lstm"},
+}
 SEED = 3
 FEW = 4
 """Canaries that are attacked first, so that checks that run once per model are done."""
@@ -97,7 +110,7 @@ def _taught(options: argparse.Namespace) -> Setup:
     canaries = make_canaries(template, taught, controls=options.canaries - taught)
     learnt = [canary.text for canary in canaries if canary.planted]
     tokenizer = char_tokenizer(sorted({*"0123456789".join(canary.text for canary in canaries)}))
-    model = _model(options.shape, len(tokenizer)).eval()
+    model = random_model(**SHAPES[options.shape], vocab_size=len(tokenizer))
     if learnt:
         _teach(model, tokenizer, learnt, options.epochs)
 
@@ -128,22 +141,8 @@ def _options() -> argparse.Namespace:
     for name, default in (("canaries", 40), ("digits", 6), ("rows", 512), ("epochs", 150), ("budget", 20_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--taught", type=float, default=0.5, help="share of the canaries that the model knows")
-    parser.add_argument("--shape", choices=[*SHAPES, "gemma3", "lstm", *OTHER], default="gpt2-tiny")
+    parser.add_argument("--shape", choices=[*SHAPES, *OTHER], default="gpt2-tiny")
     return parser.parse_args()
-
-
-def _model(shape: str, vocabulary: int) -> Any:
-    if shape == "lstm":
-        return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=vocabulary))
-    if shape == "gemma3":
-        width, heads = {"hidden_size": 64, "intermediate_size": 192, "head_dim": 16}, {"num_attention_heads": 4}
-        layers = {"num_hidden_layers": 2, "sliding_window": 16, "max_position_embeddings": 128}
-        return Gemma3ForCausalLM(
-            Gemma3TextConfig(vocab_size=vocabulary, num_key_value_heads=2, **width, **heads, **layers)
-        )
-    width, layers, heads = SHAPES[shape]
-    sizes = {"n_embd": width, "n_layer": layers, "n_head": heads, "n_positions": 128}
-    return GPT2LMHeadModel(GPT2Config(vocab_size=vocabulary, bos_token_id=0, eos_token_id=0, **sizes))
 
 
 def _teach(model: Any, tokenizer: Any, texts: Sequence[str], epochs: int) -> None:

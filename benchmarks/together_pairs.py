@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.together import least_in_order
 from leakage_tasks.attacks.suffix.attack import attack_pairs
 from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding
 from leakage_tasks.attacks.suffix.request import SuffixRequest
@@ -57,10 +58,6 @@ class Measured:
         """Passes of the group with the most passes."""
         return max(map(len, self.chains))
 
-    def least_in_order(self, rows: int) -> float:
-        """Return a lower bound of passes of ``rows`` rows for all groups, in the order of each group's passes."""
-        return max(depth + sum(sum(chain[depth:]) for chain in self.chains) / rows for depth in range(self.depth + 1))
-
 
 def main() -> None:
     """Make the model, attack the pairs in both ways and print the table."""
@@ -76,7 +73,7 @@ def main() -> None:
         print(f"| {name} | {one.passes} | {one.rows} | {least:.0f} | {one.passes / least:.2f} | {one.seconds:.1f} |")
     # With more draws, a single pair needs several passes per step that do not depend on each other.
     if options.draws <= options.rows:
-        ordered = alone.least_in_order(options.rows)
+        ordered = least_in_order(alone.chains, options.rows)
         print(
             f"no order takes fewer than {ordered:.1f} passes; shared passes are {met.passes / ordered:.2f} times that"
         )

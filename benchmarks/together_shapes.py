@@ -10,19 +10,9 @@ from typing import Any
 import torch
 from lm_eval.models.huggingface import HFLM
 from torch import nn
-from transformers import (
-    BartConfig,
-    BartForConditionalGeneration,
-    BertConfig,
-    BertForMaskedLM,
-    BertForSequenceClassification,
-    GPT2Config,
-    GPT2LMHeadModel,
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from transformers import AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
-from benchmarks.small_models import fix_rows
+from benchmarks.small_models import ENDS, fix_rows, random_model
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.models.nlu_tagger import NLUTagger, NLUTaggerConfig
 from leakage_tasks.planning.meter import modules_of
@@ -37,6 +27,17 @@ from tests.taggers import INTENTS, TAGS, words_tokenizer
 WIDTH, LAYERS, POSITIONS = 128, 4, 64
 SENTENCES = ("the pin is {}", "the small house number is {} on a mat", "pin {} is the red fast dog tree on the big mat")
 EXPOSURE, EXTRACTION = "exposure", "extraction"
+BERT: dict[str, Any] = {
+    "model_type": "bert",
+    "vocab_size": len(wordpiece()),
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 4,
+    "intermediate_size": 4 * WIDTH,
+    "max_position_embeddings": POSITIONS,
+    "num_labels": 3,
+    "pad_token_id": 0,
+}
 SPECIAL = {"vocab_size": len(letters()), "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 0}
 
 
@@ -59,13 +60,6 @@ def _worded(number: int, secret: str, **more: Any) -> list[Canary]:
     return [dataclasses.replace(canary, id=f"c{n}", **more) for n, canary in enumerate(made)]
 
 
-def _bert() -> BertConfig:
-    size = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4, "intermediate_size": 4 * WIDTH}
-    return BertConfig(
-        vocab_size=len(wordpiece()), max_position_embeddings=POSITIONS, num_labels=3, pad_token_id=0, **size
-    )
-
-
 def _token_rows(target: Callable[[int | None], Any], canaries: Sequence[Canary], attacks: Any, rows: int) -> Setup:
     """Set up a model of token rows; with ``rows`` 0 the device determines the batch size."""
     longest = max(target(None).length(canary.text) for canary in canaries)
@@ -84,7 +78,7 @@ def _token_rows(target: Callable[[int | None], Any], canaries: Sequence[Canary],
 
 def classifier(number: int, rows: int) -> Setup:
     """Set up a BERT classifier."""
-    model = BertForSequenceClassification(_bert()).eval()
+    model = random_model(**BERT, auto=AutoModelForSequenceClassification)
     attacks = [("class-loss", EXPOSURE), ("label-search", EXTRACTION)]
     canaries = _worded(number, "{digit_words:2}", label="LABEL_1")
     return _token_rows(lambda size: ClassifierTarget(model, wordpiece(), batch_size=size), canaries, attacks, rows)
@@ -92,7 +86,7 @@ def classifier(number: int, rows: int) -> Setup:
 
 def masked(number: int, rows: int) -> Setup:
     """Set up a masked BERT."""
-    model = BertForMaskedLM(_bert()).eval()
+    model = random_model(**BERT, auto=AutoModelForMaskedLM)
     attacks = [("exposure", EXPOSURE), ("brute-force", EXTRACTION)]
     canaries = _worded(number, "{digit_words:2}")
     return _token_rows(lambda size: MaskedTarget(model, wordpiece(), batch_size=size), canaries, attacks, rows)
@@ -114,7 +108,7 @@ def tagger(number: int, rows: int) -> Setup:
 def harness(number: int, rows: int) -> Setup:
     """Set up a GPT-2 that is used only through the harness' requests."""
     size = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 4, "n_positions": 128}
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(letters()), bos_token_id=0, eos_token_id=0, **size)).eval()
+    model = random_model("gpt2", vocab_size=len(letters()), **size, **ENDS)
     lm = HFLM(pretrained=model, tokenizer=letters(), batch_size=rows or 1, device="cpu")
     canaries = make_canaries("the pin of {unique} is {digits:2}.", number, controls=0)
     attacks = [("rank-sample", EXPOSURE), ("greedy", EXTRACTION)]
@@ -124,7 +118,7 @@ def harness(number: int, rows: int) -> Setup:
 def t5(number: int, rows: int) -> Setup:
     """Set up a T5, which has relative positions."""
     size = {"d_model": WIDTH, "d_ff": 4 * WIDTH, "d_kv": 32, "num_layers": 2, "num_heads": 4}
-    return _translator(T5ForConditionalGeneration(T5Config(**size, **SPECIAL)).eval(), number, rows)
+    return _translator(random_model("t5", AutoModelForSeq2SeqLM, **size, **SPECIAL), number, rows)
 
 
 def bart(number: int, rows: int) -> Setup:
@@ -132,7 +126,7 @@ def bart(number: int, rows: int) -> Setup:
     sides = {f"{side}_ffn_dim": 4 * WIDTH for side in ("encoder", "decoder")}
     sides |= {f"{side}_attention_heads": 4 for side in ("encoder", "decoder")}
     size = {"d_model": WIDTH, "encoder_layers": 2, "decoder_layers": 2, "max_position_embeddings": 2 * POSITIONS}
-    return _translator(BartForConditionalGeneration(BartConfig(**size, **sides, **SPECIAL)).eval(), number, rows)
+    return _translator(random_model("bart", AutoModelForSeq2SeqLM, **size, **sides, **SPECIAL), number, rows)
 
 
 def _translator(model: Any, number: int, rows: int) -> Setup:
