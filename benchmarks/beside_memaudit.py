@@ -58,18 +58,8 @@ TIERS = (1, 4, 16)
 STAGES = ("making canaries and training", "memaudit's audit", "ours")
 END = "<|endoftext|>"
 HEAD = (
-    "family",
-    "memaudit TPR",
-    "of these x1/x4/x16",
-    "memaudit AUC",
-    "regurgitated",
-    "TPR",
-    "AUC",
-    *(f"exposure {copies}" for copies in ("x1", "x4", "x16")),
-    "control",
-    "added x16",
-    "control added",
-    "extracted x16",
+    *("family", "memaudit TPR", "of these x1/x4/x16", "memaudit AUC", "regurgitated", "TPR", "AUC"),
+    *("exposure x1", "exposure x4", "exposure x16", "control", "added x16", "control added", "extracted x16"),
 )
 
 
@@ -194,14 +184,8 @@ def row_of(family: str, bench: Bench, options: argparse.Namespace) -> tuple[list
     """Return a line of the table, and a note with the checks."""
     clock = [time.process_time()]
     set_seed(options.seed)
-    made = generate_canaries(
-        bench.tokenizer,
-        profile="powered",
-        family=family,
-        seed=options.seed,
-        model=bench.base,
-        corpus=bench.public,
-    )
+    how = {"profile": "powered", "family": family, "seed": options.seed}
+    made = generate_canaries(bench.tokenizer, model=bench.base, corpus=bench.public, **how)
     host = [{"text": line} for line in bench.private]
     rows, manifest = inject(host, made, fmt="text", seed=options.seed, include_prob=1.0, tokenizer=bench.tokenizer)
     model = fine_tuned(bench, [row["text"] for row in rows], options)

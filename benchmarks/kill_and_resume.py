@@ -86,16 +86,10 @@ def make_inputs(folder: Path, canaries: int) -> None:
 def start(inputs: Path, folder: Path) -> subprocess.Popen[str]:
     """Start a run of ``lm_eval`` that stores its findings in ``folder``."""
     folder.mkdir(exist_ok=True)
-    arguments = [
-        "--model_args",
-        f"pretrained={inputs.absolute() / 'model'}",
-        "--tasks",
-        ",".join(TASKS),
-        "--device",
-        "cpu",
-    ]
+    model = ["--model", "hf", "--model_args", f"pretrained={inputs.absolute() / 'model'}", "--device", "cpu"]
     metadata = f"canaries={inputs.absolute() / 'canaries.jsonl'},resume=kept,budget=2000"
-    words = ["--model", "hf", *arguments, "--metadata", metadata, "--output_path", "results", "--log_samples"]
+    output = ["--output_path", "results", "--log_samples"]
+    words = [*model, "--tasks", ",".join(TASKS), "--metadata", metadata, *output]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "lm_eval", *words]
     return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)

@@ -126,13 +126,8 @@ def run(inputs: Path, folder: Path, processes: int) -> str:
     """Run both tasks and return the log."""
     folder.mkdir()
     arguments = ["--model_args", f"pretrained={inputs / 'model'}", "--tasks", ",".join(TASKS), "--device", "cpu"]
-    arguments += [
-        "--metadata",
-        f"canaries={inputs / 'canaries.jsonl'},resume=kept",
-        "--output_path",
-        "out",
-        "--log_samples",
-    ]
+    arguments += ["--metadata", f"canaries={inputs / 'canaries.jsonl'},resume=kept"]
+    arguments += ["--output_path", "out", "--log_samples"]
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", free_port()]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "LMEVAL_LOG_LEVEL": "DEBUG"}
     words = [sys.executable, *launcher, "-m", "lm_eval", "--model", "hf", *arguments]

@@ -141,19 +141,9 @@ def upcoming() -> None:
         run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, NEXT)
         mark.touch()
     print(f"the harness' next generation: {NEXT}", flush=True)
-    words = (
-        "-q",
-        "-n",
-        os.environ.get("WORKERS", "2"),
-        "--dist",
-        "worksteal",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow",
-    )
-    words += ("--hypothesis-profile", "quick")
-    run(sys.executable, "-m", "pytest", *words, *on_the_harness(), PYTHONPATH=str(folder))
+    workers = ("-n", os.environ.get("WORKERS", "2"), "--dist", "worksteal")
+    options = ("-q", "-p", "no:cacheprovider", "-m", "not slow", "--hypothesis-profile", "quick")
+    run(sys.executable, "-m", "pytest", *workers, *options, *on_the_harness(), PYTHONPATH=str(folder))
     run(sys.executable, "tests/supply/generations.py", folder)
 
 

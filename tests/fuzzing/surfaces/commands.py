@@ -46,17 +46,7 @@ _FILES = ("canaries.jsonl", "data.txt", "pairs.jsonl", "run", f"run/results_{STA
 _OUTPUTS = ("out", "out.jsonl", "out.txt", "out.html", "out.md", "out.csv", "out.json", "out.png", "out.svg")
 _NUMBERS = ("-1", "0", "1", "2", "3", "x", "", "1.5", "nan", "inf", "-inf", "1e400", "9" * 400, "9" * 5_000, "٣", "1_0")
 _TEXTS = (
-    "pin {digits:4}",
-    "text",
-    "label",
-    "train",
-    "joy",
-    "rarest",
-    "1,10",
-    "smoke",
-    "elmahdy",
-    "email",
-    "x=data.txt",
+    *("pin {digits:4}", "text", "label", "train", "joy", "rarest", "1,10", "smoke", "elmahdy", "email", "x=data.txt"),
 )
 
 

@@ -20,14 +20,8 @@ from tests.fuzzing.drawn import draw
 from tests.fuzzing.surfaces.datasets import SHAPES, planted, turns_options
 
 _TYPES = (pa.string(), pa.large_string(), pa.binary(), pa.int8(), pa.uint64(), pa.float16(), pa.float64(), pa.bool_())
-_ODD = (
-    pa.date64(),
-    pa.timestamp("ns"),
-    pa.decimal128(5, 2),
-    pa.null(),
-    pa.list_(pa.string()),
-    pa.struct([("a", pa.int8())]),
-)
+_NESTED = (pa.list_(pa.string()), pa.struct([("a", pa.int8())]))
+_ODD = (pa.date64(), pa.timestamp("ns"), pa.decimal128(5, 2), pa.null(), *_NESTED)
 _CATEGORIES = pa.dictionary(pa.int8(), pa.string())
 _TEXTS = (pa.string(), pa.large_string(), pa.list_(pa.string()), _CATEGORIES)
 _ANY = (*_TYPES, *_ODD, _CATEGORIES)
@@ -39,11 +33,7 @@ _CHATS = (
 )
 _PARTS = ("messages", "conversations", "instruction", "input", "output", "prompt", "completion", "chosen", "rejected")
 _COLUMNS = st.lists(
-    st.tuples(
-        st.sampled_from(["text", "label", "", "a.b", "x"]),
-        st.sampled_from(_ANY),
-        st.booleans(),
-    ),
+    st.tuples(st.sampled_from(["text", "label", "", "a.b", "x"]), st.sampled_from(_ANY), st.booleans()),
     min_size=1,
     max_size=4,
 )

@@ -17,30 +17,12 @@ from leakage_tasks.research.demo.settings import LabelledSizes, ShowcaseFiles, S
 from leakage_tasks.research.demo.showcase import showcase
 from leakage_tasks.research.victims.harness_run import HarnessCommand
 
+TEXT = {"characters": 20_000, "planted": 4, "controls": 3, "repetitions": (1, 30), "hidden": 24}
+CORPUS = {"classes": 6, "samples": 200, "held_out": 60, "planted": 2, "controls": 3, "repetitions": (4, 20)}
+CLASSIFIER = {"public_texts": 300, "vocabulary": 900, "hidden": 16, "pretraining": 1, "epochs": 3}
 SMALL = Sizes(
-    TextSizes(
-        characters=20_000,
-        planted=4,
-        controls=3,
-        repetitions=(1, 30),
-        hidden=24,
-        epochs=2,
-        private_epochs=2,
-        private_batch=64,
-    ),
-    LabelledSizes(
-        classes=6,
-        samples=200,
-        held_out=60,
-        planted=2,
-        controls=3,
-        repetitions=(4, 20),
-        public_texts=300,
-        vocabulary=900,
-        hidden=16,
-        pretraining=1,
-        epochs=3,
-    ),
+    TextSizes(**TEXT, epochs=2, private_epochs=2, private_batch=64),
+    LabelledSizes(**CORPUS, **CLASSIFIER),
     questions=50,
     budget=1_000,
 )

@@ -20,6 +20,7 @@ from leakage_tasks.research.victims.classifier import accuracy, fine_tune
 
 SETTINGS = {"learning_rate": 1e-2, "batch_size": 16, "max_length": 16, "device": "cpu"}
 LABELS = ("animals", "food", "tools")
+SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 
 
 @pytest.fixture(scope="module")
@@ -122,20 +123,8 @@ def test_saved_it_is_what_transformers_loads(run, topics, tmp_path):
 @pytest.mark.parametrize(
     ("model", "config"),
     [
-        (
-            DistilBertForMaskedLM,
-            DistilBertConfig(dim=16, n_layers=1, n_heads=2, hidden_dim=32, initializer_range=0.3),
-        ),
-        (
-            RobertaForMaskedLM,
-            RobertaConfig(
-                hidden_size=16,
-                num_hidden_layers=1,
-                num_attention_heads=2,
-                intermediate_size=32,
-                initializer_range=0.2,
-            ),
-        ),
+        (DistilBertForMaskedLM, DistilBertConfig(dim=16, n_layers=1, n_heads=2, hidden_dim=32, initializer_range=0.3)),
+        (RobertaForMaskedLM, RobertaConfig(**SMALL, initializer_range=0.2)),
     ],
 )
 def test_a_folder_of_another_architecture_goes_the_same_way(model, config, wordpiece, topics, tmp_path):

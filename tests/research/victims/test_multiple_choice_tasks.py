@@ -6,6 +6,8 @@ import json
 import random
 
 import pytest
+from lm_eval import simple_evaluate
+from lm_eval.tasks import TaskManager
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.corpus import pydoc_topics
@@ -16,6 +18,7 @@ from leakage_tasks.research.victims.multiple_choice_tasks import (
     module_questions,
     write_task,
 )
+from tests.targets.text_models import Limited
 
 
 @pytest.fixture(scope="module")
@@ -93,28 +96,16 @@ def test_too_few_rows_or_labels_are_refused(labelled, rows, labels):
         module_questions(labelled.validation[:rows], labelled.labels[:labels], count=20)
 
 
-class Oracle:
+class ShortestFirst(Limited):
     """A stand-in for a model: the likelier a continuation, the shorter it is; notes what it is asked."""
 
-    def __new__(cls):
-        from tests.targets.text_models import Limited
+    def __init__(self):
+        super().__init__()
+        self.seen = []
 
-        class Asked(Limited):
-            seen: list[tuple[str, str]] = []
-
-            def loglikelihood(self, requests):
-                self.seen += [request.args for request in requests]
-                return [(-float(len(request.args[1])), False) for request in requests]
-
-        return Asked()
-
-
-def evaluated(folder, name, model):
-    from lm_eval import simple_evaluate
-    from lm_eval.tasks import TaskManager
-
-    manager = TaskManager(include_path=str(folder), include_defaults=False)
-    return simple_evaluate(model, tasks=[name], task_manager=manager, bootstrap_iters=0)["results"][name]
+    def loglikelihood(self, requests):
+        self.seen += [request.args for request in requests]
+        return [(-float(len(request.args[1])), False) for request in requests]
 
 
 @pytest.mark.parametrize("delimiter", ["", " "])
@@ -126,8 +117,8 @@ def test_the_harness_asks_each_choice_after_the_text_and_scores_the_answers(tmp_
         for n in range(30)
     ]
     write_task(tmp_path / "tasks", "shortest", asked, delimiter=delimiter)
-    model = Oracle()
-    found = evaluated(tmp_path / "tasks", "shortest", model)
+    model, manager = ShortestFirst(), TaskManager(include_path=str(tmp_path / "tasks"), include_defaults=False)
+    (found,) = simple_evaluate(model, tasks=["shortest"], task_manager=manager, bootstrap_iters=0)["results"].values()
     right = [min(question.choices, key=len) == question.choices[question.answer] for question in asked]
     assert found["acc,none"] == pytest.approx(sum(right) / 30)
     assert "acc_norm,none" in found
