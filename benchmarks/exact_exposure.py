@@ -91,21 +91,15 @@ def _searched(target: Any, space: Space, counter: Tokens, start: float) -> Side:
     secret = explorer.paths.path(SECRET)
     count_exactly(RankedSecret(explorer, secret, np.inf), 2 * space.size)
     costs = np.concatenate([ending.costs for _, ending in explorer.endings])
-    secret_cost = np.concatenate(
-        [ending.costs[_at(explorer, nodes, ending, secret)] for nodes, ending in explorer.endings]
-    )
+    paths = [explorer.child_paths(nodes, ending) for nodes, ending in explorer.endings]
+    secret_cost = costs[np.concatenate([mask_of(own, secret) for own in paths])]
     rank = int((costs <= within(secret_cost.item())).sum())
     seconds = time.perf_counter() - start
-    paths = [explorer.child_paths(nodes, ending) for nodes, ending in explorer.endings]
     states = [ending.states for _, ending in explorer.endings]
     spelled = [filling for pair in zip(states, paths, strict=True) for filling in explorer.paths.fillings(*pair)]
     ordered = np.full(space.size, np.nan)
     ordered[[space.index(filling) for (filling,) in spelled]] = costs + explorer.prefix_cost
     return Side(rank, ordered, counter.read, seconds)
-
-
-def _at(explorer: SearchTree, nodes: Nodes, ending: Children, secret: Sequence[int]) -> np.ndarray:
-    return mask_of(explorer.child_paths(nodes, ending), secret)
 
 
 def theirs(lm: Any, space: Space, counter: Tokens) -> Side:

@@ -184,13 +184,10 @@ def test_another_version() -> None:
 
 
 def test_edited_code() -> None:
+    """Code without a hash counts as current, in all other tests."""
     edited, same = (stored(claims=[claim("A: holds", True)], code=[code]) for code in ("0123", code_of(STUDY.run)))
     assert rows_of(edited)["Table 1 (1)"]["verdict"].startswith("inconclusive: made by edited code; run it again: `")
     assert rows_of(same)["Table 1 (1)"]["verdict"] == "reproduced"
-
-
-def test_code_without_a_hash_counts_as_current() -> None:
-    assert rows_of(stored(claims=[claim("A: holds", True)]))["Table 1 (1)"]["verdict"] == "reproduced"
 
 
 def test_many_tests_of_a_claim_show_the_weakest() -> None:
@@ -235,12 +232,7 @@ def test_a_part_without_a_result_says_how_to_run_it() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
-    [
-        (0.1, 0.3, "gain"),
-        (-0.1, 0.3, "no gain shown"),
-        (-0.3, -0.1, "loss"),
-        (None, None, "inconclusive: no interval"),
-    ],
+    [(0.1, 0.3, "gain"), (-0.1, 0.3, "no gain shown"), (-0.3, -0.1, "loss"), (None, None, "inconclusive: no interval")],
 )
 def test_gains_go_by_their_interval(low: float | None, high: float | None, verdict: str) -> None:
     item = BeyondItem("more coins", "table-1", "coins", lambda result: Measured(0.2, low, high, 3))

@@ -72,14 +72,8 @@ def test_what_held_in_all_runs_but_one_does_not_hold():
 @pytest.mark.parametrize(
     ("hits", "runs", "holds"),
     [
-        (3, 3, True),
-        (0, 3, False),
-        (4, 5, None),
-        (1, 3, None),
-        (9, 10, True),
-        (1, 10, False),
-        (8, 10, None),
-        (0, 0, None),
+        *((3, 3, True), (0, 3, False), (4, 5, None), (1, 3, None)),
+        *((9, 10, True), (1, 10, False), (8, 10, None), (0, 0, None)),
     ],
 )
 def test_a_rule_is_told_by_all_runs_or_by_the_interval_of_their_share(hits, runs, holds):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.machines import Machine, Shape, Work, pass_seconds, rows_that_fit, run_seconds
+from benchmarks.plan_at_scale import Machine, Shape, Work, pass_seconds, rows_that_fit, run_seconds
 
 
 def test_a_pass_is_bound_by_arithmetic_or_by_memory() -> None:
