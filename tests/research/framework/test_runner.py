@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.core.errors import LeakageError, TargetError
+from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.research.framework import trials as trials_module
 from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Report
@@ -167,6 +167,11 @@ def test_a_result_that_is_not_json_is_refused(study: Study, tmp_path: Path) -> N
     with pytest.raises(ValueError, match="JSON"):
         run_one(replace(study, run=lambda config, shared: {"rate": float("nan")}), tmp_path)
     assert not list((tmp_path / "coins/smoke/trials").iterdir())
+
+
+def test_a_scale_that_a_study_lacks_is_refused(study: Study, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="coins/table-1 has no scale small: use smoke, paper"):
+        run_one(study, tmp_path, StudyPlan("small"))
 
 
 def test_an_output_that_cannot_be_made(study: Study, tmp_path: Path) -> None:
