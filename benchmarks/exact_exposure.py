@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
+from leakage_tasks.attacks.causal.rank_count import count_exactly
 from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of, within
 from leakage_tasks.attacks.causal.secret_path import RankedSecret
 from leakage_tasks.canaries.spaces import Space, parse_template

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from leakage_tasks.attacks.access import access_by_protocol
 from leakage_tasks.attacks.causal import calibrated, whole_texts
 from leakage_tasks.attacks.causal.calibrated import UNTUNED
-from leakage_tasks.attacks.causal.nodes import Children, Nodes
+from leakage_tasks.attacks.causal.rank_count import count_exactly
 from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate, precision_of
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import RankedSecret, SecretPath
 from leakage_tasks.attacks.causal.uniform_rank import UniformRank
 from leakage_tasks.attacks.coarse import NATURAL
-from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
+from leakage_tasks.attacks.finding import AttackResult, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.attacks.signal import CALIBRATED, LOSS, SIGNAL
 from leakage_tasks.core.errors import OptionError, TargetError
@@ -146,75 +144,6 @@ def _check_whole_tree(explorer: SearchTree, request: AttackRequest) -> None:
 def _check_next_token(target: Any) -> None:
     if not isinstance(target, PredictsNextToken):
         raise TargetError(f"signal={CALIBRATED} needs next-token probabilities, which this model does not provide")
-
-
-@dataclass(frozen=True)
-class RankCount:
-    """Number of fillings other than the secret that cost no more than it (``others``), and the cheapest fillings.
-
-    Rounding may change the secret's cost. ``fewest`` and ``most`` are the counts for a cost that is lower, and higher,
-    by the rounding margin.
-    """
-
-    others: int
-    cheapest: tuple[Guess, ...]
-    fewest: int
-    most: int
-
-    def fields(self) -> AttackResult:
-        """Return the finding's fields about the rank, with an interval if rounding may change the rank."""
-        if self.fewest == self.most:
-            return {"rank": self.others + 1, "method": "exact"}
-        ends: AttackResult = {"rank_low": self.fewest + 1.0, "rank_high": self.most + 1.0}
-        return {"rank": self.others + 1, "method": "exact", **ends}
-
-
-def count_exactly(secret: RankedSecret, budget: int, path: SecretPath | None = None) -> RankCount | None:
-    """Count cheaper fillings by pruned search; return None if it takes more than ``budget`` sequences.
-
-    Costs only grow along a path, so every partial filling that costs more than the secret is pruned. The count of the
-    remaining fillings gives the exact rank (The Secret Sharer, Definition 2) without enumerating R. If costs may
-    decrease, nothing is pruned.
-
-    Args:
-        secret: The secret. The tree is read up to its highest bound.
-        budget: The most sequences to score.
-        path: The secret's path, if its nodes have been read; they are not read again.
-
-    Returns:
-        The count, or None.
-    """
-    if path is not None and path.cheaper_siblings > budget:
-        return None
-    explorer = secret.explorer
-    limit, shifts = explorer.calls + budget, np.array([-secret.margin, 0.0, secret.margin])
-    counts, pending = np.zeros(3, dtype=np.int64), 0
-    best: list[Guess] = []
-    pending_parts: list[tuple[Nodes, Children]] = []
-    depth, last = 0, 0 if path is None else len(path) - 1
-    nodes = explorer.root
-    while True:
-        children = explorer.children(nodes, explorer.cut(secret.highest))
-        ending, fillings = secret.others(nodes, children)
-        if len(ending):
-            counts += fillings @ (ending.costs[:, None] <= secret.bound + shifts)
-            best = explorer.cheapest(nodes, children, best)
-        onward = children[explorer.paths.goes_on(children.states)]
-        if path is not None and depth < last:
-            onward = onward[~path.on_path(nodes, onward)]
-        pending_parts += [(nodes, onward[part]) for part in explorer.parts(nodes, onward)]
-        pending += len(onward)
-        if explorer.calls + pending > limit:
-            return None
-        if path is not None and depth < last:
-            depth += 1
-            nodes = path.node(depth)
-            continue
-        if not pending_parts:
-            fewest, others, most = map(int, counts)
-            return RankCount(others, tuple(best), fewest, most)
-        pending -= len(pending_parts[-1][1])
-        nodes = explorer.read_part(*pending_parts.pop())
 
 
 def _count_within(secret: RankedSecret, request: AttackRequest, limit: int, path: SecretPath) -> AttackResult | None:

@@ -79,12 +79,21 @@ class Forest(SearchTree):
         self._states = first._states
         self.most = max(1, CELLS // len(first.paths.columns))
         """Maximum number of nodes to read at once."""
+        self.root = self.joined(range(len(trees)), roots)
+
+    @staticmethod
+    def joined(trees: Sequence[int], parts: Sequence[Nodes]) -> Nodes:
+        """Return nodes of equal depth as nodes of a forest, one from each of ``trees``, ascending.
+
+        All have cached states, or none.
+        """
         states, costs, paths, following = (
-            np.concatenate([getattr(root, name) for root in roots])
+            np.concatenate([getattr(part, name) for part in parts])
             for name in ("states", "costs", "paths", "following")
         )
-        texts = type(first.root.memory).joined([root.memory for root in roots])
-        self.root = Nodes(states, costs, paths, texts, following, np.arange(len(trees)))
+        texts = [part.memory for part in parts]
+        memory = None if texts[0] is None else type(texts[0]).joined(texts)
+        return Nodes(states, costs, paths, memory, following, np.array(trees))
 
     def __len__(self) -> int:
         return len(self.trees)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.nodes import Children
 from leakage_tasks.attacks.causal.proposals import (
     EXPLORING,
@@ -21,6 +20,7 @@ from leakage_tasks.attacks.causal.proposals import (
     adaptive_mixture,
     model_mixture,
 )
+from leakage_tasks.attacks.causal.rank_count import count_exactly
 from leakage_tasks.attacks.causal.rank_draws import (
     LEAST_EFFECTIVE,
     RankDraws,

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.forest import Forest
 from leakage_tasks.attacks.causal.group_shares import LearnedDraws, learned_draws
 from leakage_tasks.attacks.causal.path_counts import path_counts
+from leakage_tasks.attacks.causal.rank_count import count_exactly
 from leakage_tasks.attacks.causal.rank_draws import RankDraws
 from leakage_tasks.attacks.causal.rank_estimate import LEAST, RankEstimate
 from leakage_tasks.attacks.causal.search_tree import SearchTree
