@@ -16,6 +16,7 @@ import numpy as np
 from leakage_tasks.canaries.profiles import FEWEST_OF_A_TIER
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs.submission import confidence_order, found_before, wrong_allowed
+from leakage_tasks.stats import early_stop as early_stops
 from leakage_tasks.stats import intervals, power
 from leakage_tasks.stats.clusters import clustered_mean, units
 
@@ -221,7 +222,7 @@ def _probability_ends(values: list[ProbabilityBounds]) -> tuple[float, float]:
     return _ends_between(low, 0, 1)[0], _ends_between(high, 0, 1)[1]
 
 
-PAIR_BOOTSTRAP = "by-document bootstrap (a single document: by pair)"
+PAIR_BOOTSTRAP = "by-document bootstrap and Korn-Graubard (a single document: by pair)"
 """Method of the interval of pairs that are no share."""
 CLOPPER_PEARSON = _interval("Clopper-Pearson", _clopper_pearson)
 """Interval of the share of values that are 1."""
@@ -283,7 +284,7 @@ def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
 
 
 def early_stop_interval(wrong: int | None = None) -> Interval:
-    """Return the bootstrap interval of :func:`early_stop`: by document, or by pair for pairs of a single document.
+    """Return the interval of :func:`early_stop`: by document, or by pair for pairs of a single document.
 
     Raises OptionError for an invalid ``wrong``.
     """
@@ -293,7 +294,7 @@ def early_stop_interval(wrong: int | None = None) -> Interval:
         ranked = _ranked(guesses)
         documents = units([guess.pair if guess.document is None else guess.document for guess in ranked])
         allowed = wrong or wrong_allowed(len(ranked))
-        return intervals.early_stop_interval(_judged(ranked), len(ranked), allowed, documents)
+        return early_stops.early_stop_interval(_judged(ranked), len(ranked), allowed, documents)
 
     return _interval(PAIR_BOOTSTRAP, ends)
 

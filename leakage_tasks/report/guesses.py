@@ -17,7 +17,7 @@ from leakage_tasks.pairs.submission import found_before, judged_guesses, read_su
 from leakage_tasks.report.load.format import number
 from leakage_tasks.report.load.validate import printable
 from leakage_tasks.stats.clusters import clustered_share, units
-from leakage_tasks.stats.intervals import early_stop_interval
+from leakage_tasks.stats.early_stop import early_stop_interval
 from leakage_tasks.stats.paired import Difference, rate_difference
 
 HEADS = ("", "guesses", "pairs", "recall", "95 % interval", "early stop", "95 % interval")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,91 +102,6 @@ def percentiles(resampled: NDArray[np.float64]) -> tuple[float, float]:
     """Return the ends of the 95 % percentile interval of resampled values ``[resamples]``."""
     low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
-
-
-def early_stop_interval(
-    guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int, documents: Sequence[int] | None = None
-) -> tuple[float, float]:
-    """Return :func:`bootstrap_early_stop`, or Clopper and Pearson's interval if all guesses are right or all wrong.
-
-    Resamples of identical outcomes show no spread, so the bootstrap has no interval for them.
-    """
-    made = list(guesses)
-    right = {pair for pair, is_right in made if is_right}
-    if not right or (len(right) == pairs and all(is_right for _, is_right in made)):
-        number = pairs if documents is None else len(set(documents))
-        return clopper_pearson(number if right else 0, number)
-    return bootstrap_early_stop(made, pairs, wrong, documents)
-
-
-def bootstrap_early_stop(
-    guesses: Iterable[tuple[int, bool]],
-    pairs: int,
-    wrong: int,
-    documents: Sequence[int] | None = None,
-    resamples: int = 1000,
-) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the share of pairs guessed right before the ``wrong``-th wrong guess.
-
-    Documents are resampled with their pairs, and pairs with their guesses, whose order is kept. In a sample with more
-    or fewer pairs, proportionally more or fewer wrong guesses are allowed. The random seed is fixed.
-
-    Args:
-        guesses: ``(pair, right)`` in order of decreasing confidence. A pair may have several guesses or no guess.
-        pairs: Number of pairs.
-        wrong: Number of wrong guesses after which guessing stops.
-        documents: Document of each pair, if pairs are numbered from 0; None for pairs of different documents.
-        resamples: Number of bootstrap samples.
-
-    Returns:
-        The low and the high end, as shares of the pairs.
-
-    Raises:
-        ValueError: There are no pairs.
-    """
-    if not pairs:
-        raise ValueError("no pairs to resample")
-    ranked = _RankedGuesses.of(guesses, range(pairs) if documents is None else documents)
-    generator, width = np.random.default_rng(0), max(pairs, len(ranked.document))
-    shares = np.concatenate([ranked.shares(pairs, wrong, generator, size) for size in parts(resamples, width)])
-    return percentiles(shares)
-
-
-class _RankedGuesses(NamedTuple):
-    """Guesses in order of decreasing confidence, as arrays with an entry per guess, except ``sizes``.
-
-    ``document`` is the index of the guess's document, in order of first appearance. ``wrong`` marks wrong guesses,
-    ``finds`` marks the first right guess of a pair. ``sizes`` is the number of pairs of each document.
-    """
-
-    document: NDArray[np.int64]
-    wrong: NDArray[np.bool_]
-    finds: NDArray[np.bool_]
-    sizes: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, guesses: Iterable[tuple[int, bool]], documents: Sequence[int]) -> _RankedGuesses:
-        numbers: dict[int, int] = {}
-        found_pairs: set[int] = set()
-        document, wrong, finds = [], [], []
-        for pair, right in guesses:
-            document.append(numbers.setdefault(documents[pair], len(numbers)))
-            wrong.append(not right)
-            finds.append(right and pair not in found_pairs)
-            if right:
-                found_pairs.add(pair)
-        each = [numbers.setdefault(name, len(numbers)) for name in documents]
-        return cls(np.array(document, np.int64), np.array(wrong, bool), np.array(finds, bool), np.bincount(each))
-
-    def shares(self, pairs: int, wrong: int, generator: np.random.Generator, resamples: int) -> NDArray[np.float64]:
-        """Draw bootstrap samples of the documents. Return the share of pairs guessed right in each, ``[resamples]``."""
-        number = len(self.sizes)
-        draws = generator.integers(number, size=(resamples, number)) + number * np.arange(resamples)[:, None]
-        drawn = np.bincount(draws.ravel(), minlength=resamples * number).reshape(resamples, number)
-        times, drawn_pairs = drawn[:, self.document], drawn @ self.sizes
-        reached = (times * self.wrong).cumsum(axis=1) < (wrong * drawn_pairs / pairs)[:, None]
-        counted: NDArray[np.float64] = (times * (self.finds & reached)).sum(axis=1) / drawn_pairs
-        return counted
 
 
 def share_quantile(chances: Sequence[float], quantile: float) -> float:

@@ -5,13 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from leakage_tasks.stats.intervals import (
     at_most,
-    bootstrap_early_stop,
     bounded_mean_at_most,
     clopper_pearson,
     positive_mean,
@@ -56,50 +55,7 @@ def test_an_interval_of_a_positive_mean_stays_positive_and_holds_it():
     assert 0 < low < 2 < high
 
 
-def test_where_guesses_are_all_alike_their_early_stop_has_no_range():
-    assert bootstrap_early_stop(enumerate([True] * 9), 9, 1) == (1, 1)
-    assert bootstrap_early_stop(enumerate([False] * 9), 9, 3) == (0, 0)
-    assert bootstrap_early_stop([], 9, 3) == (0, 0)
-
-
-def test_an_early_stop_that_is_never_reached_is_the_binomial_range_of_the_share():
-    right = [True] * 60 + [False] * 40
-    low, high = bootstrap_early_stop(enumerate(right), 100, 101, resamples=4000)
-    assert (low, high) == pytest.approx(stats.binom(100, 0.6).ppf([0.025, 0.975]) / 100, abs=0.02)
-
-
-def test_resampling_in_parts_changes_nothing(monkeypatch):
-    guesses = [(n, n % 3 > 0) for n in range(50)]
-    whole = bootstrap_early_stop(guesses, 50, 5)
-    monkeypatch.setattr("leakage_tasks.stats.intervals._CELLS", 50 * 7)
-    assert bootstrap_early_stop(guesses, 50, 5) == whole
-
-
-def _resampled_one_by_one(guesses, pairs, wrong, resamples=1000):
-    """The interval by the words of the definition: each draw of a pair is a pair of its own, with all its guesses."""
-    names = list(dict.fromkeys(pair for pair, _ in guesses))
-    shares = []
-    for drawn in np.random.default_rng(0).integers(pairs, size=(resamples, pairs)).tolist():
-        found, missed = set(), 0
-        for pair, right in guesses:
-            for copy in [place for place, number in enumerate(drawn) if number == names.index(pair)]:
-                if missed >= wrong:
-                    break
-                found |= {copy} if right else set()
-                missed += not right
-        shares.append(len(found) / pairs)
-    return tuple(np.quantile(shares, [0.025, 0.975]))
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=14), st.integers(6, 9), st.integers(1, 4))
-@settings(max_examples=15, deadline=None)
-def test_pairs_with_several_guesses_or_none_are_resampled_with_all_they_have(guesses, pairs, wrong):
-    assert bootstrap_early_stop(guesses, pairs, wrong) == pytest.approx(_resampled_one_by_one(guesses, pairs, wrong))
-
-
-def test_nothing_to_resample_or_to_hit_is_an_error():
-    with pytest.raises(ValueError, match="no pairs"):
-        bootstrap_early_stop([], 0, 1)
+def test_nothing_to_hit_is_an_error():
     with pytest.raises(ValueError, match="no trials"):
         share_quantile([], 0.5)
 

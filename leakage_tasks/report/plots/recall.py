@@ -54,7 +54,7 @@ def recall_curve(guesses: Sequence[Guessed]) -> list[float]:
 
 
 def draw_recall(lines: Sequence[RecallCurve]) -> Figure:
-    """Draw a line per curve; a mark shows the run's ``recall_early_stop``, the legend its 95 % bootstrap interval.
+    """Draw a line per curve; a mark shows the run's ``recall_early_stop``, the legend its 95 % interval.
 
     Raises OptionError without guesses, and for more than twelve lines.
     """
