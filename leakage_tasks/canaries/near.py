@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.spaces import literal, slot_names
@@ -32,7 +33,8 @@ def with_near_copies(canaries: Sequence[Canary], changed: int, words: Sequence[s
         seed: The seed of the random choices.
 
     Raises:
-        OptionError: For a template with fewer words, for too few ``words``, and if there are near copies already.
+        OptionError: For a template with fewer words or fewer different near copies than needed, for too few ``words``,
+            and if there are near copies already.
     """
     if changed < 1:
         raise OptionError(f"--near-copies is {changed}: give the number of words to change in a copy, 1 or more")
@@ -48,6 +50,7 @@ def with_near_copies(canaries: Sequence[Canary], changed: int, words: Sequence[s
         if not canary.planted or canary.kind in ("natural", "supporting"):
             result.append(canary)
             continue
+        _check_number(canary, changed, words)
         result.append(replace(canary, repetitions=1))
         taken = {canary.template}
         for number in range(1, canary.repetitions):
@@ -60,13 +63,30 @@ def near_counts(canaries: Iterable[Canary]) -> Counter[str]:
     return Counter(canary.supports for canary in canaries if canary.kind == "near" and canary.supports is not None)
 
 
-def _near_copy(canary: Canary, name: str, changed: int, words: Sequence[str], seed: int, taken: set[str]) -> Canary:
-    stream = random.Random(f"near:{seed}:{name}")
-    spans = _word_spans(canary.template)
+def _check_number(canary: Canary, changed: int, words: Sequence[str]) -> None:
+    """Raise OptionError if the canary has fewer different near copies than its repetitions need."""
+    needed, spans = canary.repetitions - 1, _word_spans(canary.template)
+    if not needed:
+        return
     if len(spans) < changed:
         raise OptionError(
             f"--near-copies is {changed}: {canary.id} has {len(spans)} words around its secret: give a lower number"
         )
+    # Entry k is the number of texts in which k of the words so far are replaced.
+    known, texts = set(words), [1] + [0] * changed
+    for start, end in spans:
+        others = len(known) - (canary.template[start:end].lower() in known)
+        texts = [1, *(more + others * fewer for fewer, more in pairwise(texts))]
+    if texts[changed] < needed:
+        raise OptionError(
+            f"--near-copies is {changed}: {canary.id} needs {needed:,} near copies, and {len(known):,} words of the "
+            f"data make {texts[changed]:,}: give a higher number, more data, or canaries with fewer repetitions"
+        )
+
+
+def _near_copy(canary: Canary, name: str, changed: int, words: Sequence[str], seed: int, taken: set[str]) -> Canary:
+    stream = random.Random(f"near:{seed}:{name}")
+    spans = _word_spans(canary.template)
     template = canary.template
     while template in taken:
         chosen = sorted(stream.sample(spans, changed), reverse=True)

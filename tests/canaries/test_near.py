@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,19 @@ def test_copies_are_as_many_as_before() -> None:
 def test_what_cannot_be_is_one_line(changed: int, words: list[str], told: str) -> None:
     with pytest.raises(OptionError, match=told):
         with_near_copies(canaries(), changed, words, 0)
+
+
+@pytest.mark.parametrize("changed", [1, 2])
+def test_all_different_near_copies_can_be_made_and_more_are_declined(changed: int) -> None:
+    """A template of two words and 100 words of the data, one of which is in the template."""
+    words = ["pin", *WORDS[:99]]
+    most = 99 + 100 if changed == 1 else 99 * 100
+    (canary,) = make_canaries("Pin code {digits:4}!", 1, repetitions=(1 + most,))
+    if changed == 1:
+        found = with_near_copies([canary], changed, words, 0)
+        assert len({each.text for each in found}) == 1 + most
+    with pytest.raises(OptionError, match=f"needs {most + 1:,} near copies, and 100 words of the data make {most:,}"):
+        with_near_copies([replace(canary, repetitions=2 + most)], changed, words, 0)
 
 
 def test_near_copies_of_near_copies_are_declined() -> None:
