@@ -112,20 +112,21 @@ def least_kinds(found: Found) -> UnseenEstimate | None:
 def kinds_per_token(found: Found, tokens: Sequence[int], most: int) -> UnseenEstimate | None:
     """Return the number of different kinds per token, for the number of ``tokens`` of each text.
 
-    The interval is log-normal. Without a kind, its upper end assumes that as many texts as Clopper and Pearson allow
-    have ``most`` kinds, the largest possible number. None without tokens.
+    The interval is log-normal, with Student's t for the number of texts with a kind: the other texts do not show how
+    much the numbers of kinds differ. With fewer than two such texts the lower end is 0, and the upper end assumes that
+    as many texts as Clopper and Pearson allow have ``most`` kinds, the largest possible number. None without tokens.
     """
     lengths = np.array(tokens, dtype=np.float64)
     total = float(lengths.sum())
     if not total:
         return None
-    value = found.kinds / total
-    if not found.kinds or found.texts < 2:
-        share = clopper_pearson(int((found.of_text > 0).sum()), found.texts)[1]
+    value, with_kinds = found.kinds / total, int((found.of_text > 0).sum())
+    if with_kinds < 2:
+        share = clopper_pearson(with_kinds, found.texts)[1]
         return UnseenEstimate(value, 0.0, max(value, share * most * found.texts / total))
     left = total - lengths
     without = np.where(left > 0, (found.kinds - found.once) / np.maximum(left, 1), value)
-    factor = math.exp(min(_reach(without, found.texts) / value, 700.0))
+    factor = math.exp(min(_reach(without, with_kinds) / value, 700.0))
     return UnseenEstimate(value, value / factor, value * factor)
 
 
