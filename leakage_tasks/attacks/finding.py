@@ -200,11 +200,16 @@ def finding_from_json(text: str) -> Finding:
 
 
 def grade_guesses(guesses: Sequence[Guess], secret: tuple[str, ...]) -> AttackResult:
-    """Return the fields of a finding that compare its guesses with the secret."""
+    """Return the fields of a finding that compare its guesses with the secret.
+
+    Several fillings may have one text, if values of several lengths follow each other without text between them. A
+    guess with the secret's text is right.
+    """
     if not guesses:
         return {"guesses": (), "correct": (False,) * len(secret)}
-    best = guesses[0].filling
-    place = next((n for n, guess in enumerate(guesses, 1) if guess.filling == secret), None)
+    texts = {guess.text for guess in guesses if guess.filling == secret}
+    place = next((n for n, guess in enumerate(guesses, 1) if guess.text in texts), None)
+    best = secret if place == 1 else guesses[0].filling
     right = tuple(left == true for left, true in zip(best, secret, strict=True))
     return {"guesses": tuple(guesses), "correct": right, "place": place}
 

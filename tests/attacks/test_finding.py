@@ -45,6 +45,12 @@ def test_marks_compare_the_best_guess_and_find_the_secret():
     assert grade_guesses([], ("1", "3")) == {"guesses": (), "correct": (False, False)}
 
 
+def test_a_guess_with_the_secret_s_text_is_right():
+    guesses = (Guess(("a", "ab"), "aab", 2.0), Guess(("aa", "b"), "aab", 2.0), Guess(("a", "b"), "ab", 3.0))
+    assert grade_guesses(guesses, ("aa", "b")) == {"guesses": guesses, "correct": (True, True), "place": 1}
+    assert grade_guesses(guesses, ("a", "b")) == {"guesses": guesses, "correct": (True, False), "place": 3}
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

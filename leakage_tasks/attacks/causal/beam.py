@@ -10,7 +10,7 @@ import numpy as np
 from leakage_tasks.attacks.causal.forest import Forest, in_forest
 from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
 from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, SearchTree
-from leakage_tasks.attacks.causal.text_sampling import longest, opening, read_slots
+from leakage_tasks.attacks.causal.text_sampling import longest, opening, read_filling
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.arrays import IntArray
@@ -158,7 +158,7 @@ def _complete_text(request: AttackRequest) -> AttackResult:
     A slot counts as wrong if the continuation omits it or fills it with text that is not in its alphabet.
     """
     space, secret = request.canary.attack_space, request.canary.secret
-    values = read_slots(space, request.target.complete(opening(space, "greedy"), longest(space)))
+    values = read_filling(space, request.target.complete(opening(space, "greedy"), longest(space)), secret)
     right = tuple(left == true for left, true in zip(values, secret, strict=True))
     written: AttackResult = {"correct": right, "place": 1 if all(right) else None, "model_calls": 1}
     written["extra"] = {"nodes": 0, "written": list(values)}

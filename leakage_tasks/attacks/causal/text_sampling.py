@@ -7,6 +7,7 @@ from collections import Counter
 
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
+from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.option import Option
@@ -50,7 +51,7 @@ def sample_text(request: AttackRequest) -> AttackResult:
     number = min(request.values[TEXTS.name], request.budget)
     scheme = DecodingConfig(temperature=request.values[TEMPERATURE.name], top_p=1.0)
     texts = request.target.write(opening(space, "sample-text"), longest(space), number, scheme, request.seed)
-    read = [read_slots(space, text) for text in texts]
+    read = [read_filling(space, text, secret) for text in texts]
     counts = Counter(values for values in read if all(values))
     best = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:GUESSES]
     guesses = [Guess(values, space.fill(values), -math.log2(count / number)) for values, count in best]
@@ -77,11 +78,32 @@ def longest(space: Space) -> int:
     return sum(max(map(len, slot.values)) for slot in space.slots) + sum(map(len, space.pieces[1:])) + 1
 
 
+def read_filling(space: Space, text: str, secret: Filling) -> Filling:
+    """Return the secret if the text after :func:`opening` begins with it, otherwise :func:`read_slots`.
+
+    Values of several lengths without text between them, such as tokens, can be read in several ways. The secret's way
+    is one of them, although a longer value may begin in one of its slots.
+    """
+    continued, head = _continued(space, text), space.begin(secret[:-1])[len(space.prefix) :]
+    found = continued.startswith(head) and _longest_value(space.slots[-1], continued[len(head) :]) == secret[-1]
+    return secret if found else read_slots(space, text)
+
+
 def read_slots(space: Space, text: str) -> Filling:
     """Return the slots' values in the text after :func:`opening`; empty for a slot without a value of its alphabet."""
-    text = text.removeprefix(space.prefix[len(space.prefix.rstrip()) :])
+    text = _continued(space, text)
     values: list[str] = []
     for slot, piece in zip(space.slots, space.pieces[1:], strict=True):
-        values.append(max((value for value in slot.values if text.startswith(value)), key=len, default=""))
+        values.append(_longest_value(slot, text))
         text = text[len(values[-1]) :].removeprefix(piece)
     return tuple(values)
+
+
+def _continued(space: Space, text: str) -> str:
+    """Return the text from the first slot on: without the white space that :func:`opening` leaves out."""
+    return text.removeprefix(space.prefix[len(space.prefix.rstrip()) :])
+
+
+def _longest_value(slot: Alphabet, text: str) -> str:
+    """Return the longest value of a slot with which the text begins, or an empty text."""
+    return max((value for value in slot.values if text.startswith(value)), key=len, default="")

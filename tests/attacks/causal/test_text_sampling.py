@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from lm_eval.api.model import LM
 from scipy import stats
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.canaries import Canary, make_canaries
+from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.metrics import extraction
 from leakage_tasks.metrics.tiers import copies_of
@@ -183,3 +186,23 @@ def test_other_attacks_have_no_such_rows() -> None:
     found = attacked(TextOnly(hf(letters())), name="brute-force")
     listed = extraction.metrics({1: 1})
     assert not {row.name for row in listed if row.applies(found)} & {"drawn", "p_z", "p_z_most", "control_p_z"}
+
+
+TOKENS = Alphabet("tokens", ("a", "ab", "b", "bc", "c"))
+
+
+@given(st.lists(st.sampled_from(TOKENS.values), min_size=3, max_size=3), st.sampled_from(["", " end", "bc"]))
+@pytest.mark.parametrize("name", ["sample-text", "greedy"])
+def test_a_secret_that_is_written_verbatim_is_a_hit_however_its_text_can_be_read(
+    name: str, secret: list[str], after: str
+) -> None:
+    """Values of several lengths without text between them: their text has several readings."""
+    canary = Canary("c", "pin is {tokens:3}", tuple(secret), alphabets={"tokens": TOKENS})
+    found = attacked(Writes([f" {secret_of(canary)}{after}"]), canary, name)
+    # A longer value in the last slot is another secret.
+    written = f"{secret[-1]}{after}"
+    continues = any(written.startswith(value) and len(value) > len(secret[-1]) for value in TOKENS.values)
+    assert all(found.correct) is not continues
+    assert found.place == (None if continues else 1)
+    if name == "sample-text":
+        assert found.extra["hits"] == (0 if continues else found.extra["texts"])
