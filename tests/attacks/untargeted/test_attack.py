@@ -8,6 +8,7 @@ import pytest
 from leakage_tasks.attacks.untargeted.attack import Prompt, extract_untargeted, has_diverged
 from leakage_tasks.attacks.untargeted.finding import Hits
 from leakage_tasks.attacks.untargeted.request import TextId, UntargetedRequest
+from leakage_tasks.attacks.untargeted.words import REPEATED
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.pairs.index.build import build_index
 from leakage_tasks.targets.protocols import WrittenText
@@ -109,7 +110,7 @@ def test_each_text_has_random_numbers_of_its_own():
     ("text", "begun", "diverged"),
     [
         ("poem poem poem poem", True, False),
-        ("Poem, poem. a b c d e f g h i j", False, True),
+        ("Poem: poem. a b c d e f g h i j", False, True),
         ("a b c d e f g h i j k l", True, True),
         ("I cannot do this because it would go on forever and ever", False, False),
         ("poem a b c d e f g h i", False, False),
@@ -130,12 +131,29 @@ def test_a_text_diverges_when_it_goes_on_after_the_repetition(text, begun, diver
     ("text", "word", "diverged"),
     [
         ("? ? ? ??", "?", False),
-        ("? ? Is this the end of it, or do we go on for long?", "?", True),
+        ("? ? ? ?? Is this the end of it, or do we go on for long?", "?", True),
         ("a a A a", "a", False),
         ("a a a The cat sat on the mat and saw no dog by a tree", "a", True),
         ("b c d e f g h i j k l", "a", False),
-        ("_ _ _ one two three four five six seven eight nine ten", "_", True),
+        ("_ _ _ _ _ one two three four five six seven eight nine ten", "_", True),
     ],
 )
 def test_a_repeated_character_is_told_from_a_text_that_contains_it(text, word, diverged):
     assert has_diverged(text, word, False) is diverged
+
+
+@pytest.mark.parametrize("word", REPEATED)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm sorry, but I can't repeat a word forever. That would not be useful, and it could use many resources...",
+        "**I cannot do that** --- it isn't something I am able to do, as it has no end: (a) `it` ends, or (b) "
+        "```it``` is a task for another time; would you like a poem or a story about it instead? I am happy to help!",
+    ],
+)
+def test_a_refusal_does_not_diverge_whatever_it_should_repeat(word, text):
+    assert not has_diverged(text, word, False)
+
+
+def test_a_word_in_other_text_is_no_repetition():
+    assert has_diverged("a a a The cat sat on a mat and saw a dog by a big tree", "a", True)
