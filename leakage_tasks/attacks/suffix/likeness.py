@@ -29,10 +29,12 @@ def likeness(decode: Decode, prefix: Sequence[int], generated: Sequence[int], re
     """
     made = [int(token) for token in generated if token >= 0]
     true = [int(token) for token in reference]
-    before, whole, alone, wanted = decode([prefix, [*prefix, *made], made, true])
+    before, whole, true_whole, written, wanted = decode([prefix, [*prefix, *made], [*prefix, *true], made, true])
     # A character may have tokens on both sides of the prefix's end; the prefix's text is then no beginning.
-    text, first = (whole, len(before)) if whole.startswith(before) else (alone, 0)
-    written = text[first:]
+    text, first = (whole, len(before)) if whole.startswith(before) else (written, 0)
+    if whole.startswith(before) and true_whole.startswith(before):
+        # Some tokenizers drop the first space of a text that is decoded alone.
+        written, wanted = whole[first:], true_whole[first:]
     return Likeness(
         length=len(true),
         generated=len(made),

@@ -77,6 +77,17 @@ def test_inclusion_needs_the_beginning_of_the_suffix() -> None:
     assert common_run(found) == pytest.approx(3 / 5)
 
 
+def test_a_verbatim_text_has_no_distance_if_its_first_space_is_dropped_when_decoded_alone() -> None:
+    """Tokenizers of SentencePiece drop the first space of a text."""
+
+    def words(rows: Sequence[Sequence[int]]) -> list[str]:
+        return ["".join(f" w{token}" for token in row)[1:] for row in rows]
+
+    same, other = likeness(words, [7, 8], [1, 2, 3], [1, 2, 3]), likeness(words, [7, 8], [1, 2, 4], [1, 2, 3])
+    assert (same.characters, same.text_length) == (0, len(" w1 w2 w3"))
+    assert other.characters == 1
+
+
 def test_missing_tokens_are_left_out() -> None:
     found = compared([0, 1, -1, -1], [0, 1, 2, 3])
     assert (found.generated, found.distance, found.run) == (2, 2, 2)
