@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
@@ -22,17 +22,20 @@ class Column(MetricSpec):
     """One column: a metric of a task.
 
     ``shown`` is False for a column that appears only if all columns are requested; ``leakage`` is False for usefulness.
+    ``conditions`` are those of the runs in this column, if the task has several columns because runs differ in them.
     """
 
     task: str
     filter: str
     leakage: bool
     shown: bool
+    conditions: str = ""
 
     @property
     def key(self) -> str:
         """The column's name, unique on the board."""
-        return f"{self.task}/{self.name}" + ("" if self.filter == HEADLINE else f"/{self.filter}")
+        more = ("" if self.filter == HEADLINE else self.filter, self.conditions.replace(" ", "-"))
+        return "/".join([self.task, self.name, *filter(None, more)])
 
     @property
     def heading(self) -> str:
@@ -102,14 +105,15 @@ class Board:
 
 def make_board(runs: Sequence[Run]) -> Board:
     """Arrange runs on a board; runs that cannot be compared with the first group form further groups with a reason."""
-    columns = _columns(runs)
+    apart = _measured_apart(runs)
+    columns = _columns(runs, apart)
     ranking = [column for column in columns if column.leakage and column.shown and column.direction is not None]
     grouped = sorted(
         group_comparable(runs), key=lambda members: (not measured(members[0]), -len(members), members[0].name)
     )
     groups = tuple(
         Group(
-            _rank([_entry(run, columns) for run in members], ranking),
+            _rank([_entry(run, columns, apart) for run in members], ranking),
             separation_reason(members, grouped[0]) if index else "",
         )
         for index, members in enumerate(grouped)
@@ -117,11 +121,22 @@ def make_board(runs: Sequence[Run]) -> Board:
     return Board(columns, groups, tuple(column.key for column in ranking))
 
 
-def _entry(run: Run, columns: Sequence[Column]) -> Entry:
+def _measured_apart(runs: Sequence[Run]) -> set[str]:
+    """Return the usefulness tasks that runs measured under several conditions."""
+    conditions: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        for task, result in run.tasks.items():
+            conditions[task].add(result.conditions)
+    return {task for task, several in conditions.items() if len(several) > 1}
+
+
+def _entry(run: Run, columns: Sequence[Column], apart: Collection[str]) -> Entry:
     figures = {
-        column.key: figure(run.tasks[column.task], column.name, column.filter)
+        column.key: figure(result, column.name, column.filter)
         for column in columns
-        if column.task in run.tasks and column.name in run.tasks[column.task].values.get(column.filter, {})
+        if (result := run.tasks.get(column.task)) is not None
+        and column.name in result.values.get(column.filter, {})
+        and (column.task not in apart or column.conditions == result.conditions)
     }
     raised_flags = tuple(flag for _, result in sorted(run.tasks.items()) for flag in flags(result))
     verdicts = {task: verdict for task, result in run.tasks.items() if (verdict := verdict_on(result)) is not None}
@@ -149,13 +164,16 @@ def _rank(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, .
     return (*placed, *(entry for entry in ordered if entry.unranked))
 
 
-def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
+def _columns(runs: Sequence[Run], apart: Collection[str]) -> tuple[Column, ...]:
     by_key: dict[str, Column] = {}
     runs_with: Counter[str] = Counter()
     for run in runs:
         for _, result in sorted(run.tasks.items()):
             hidden = any(any(run.tasks[parent].values.values()) for parent in result.parents if parent in run.tasks)
             for column in _columns_of(result, hidden):
+                if result.task in apart and result.conditions:
+                    title = f"{column.title}, {result.conditions}"
+                    column = dataclasses.replace(column, title=title, conditions=result.conditions)
                 known = by_key.setdefault(column.key, column)
                 by_key[column.key] = dataclasses.replace(known, shown=known.shown or column.shown)
                 runs_with[column.key] += 1

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.task_names import HELDOUT
 from leakage_tasks.report.load.results import Run, TaskResult
-from leakage_tasks.report.load.sample_lines import read_objects
 from leakage_tasks.report.load.validate import all_printable, as_words
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -39,23 +34,10 @@ def measured(run: Run) -> dict[str, TaskResult]:
     return {task: result for task, result in sorted(run.tasks.items()) if result.is_leakage and result.answered}
 
 
-def on_one_board(run: Run) -> dict[str, TaskResult]:
-    """Return the tasks with values that decide which runs share a table, by name: leakage tasks, and usefulness tasks
-    on the user's own data. The data of ``heldout_bits_per_byte`` are only known from logged samples."""
-    useful = {
-        task: result
-        for task, result in sorted(run.tasks.items())
-        if not result.is_leakage
-        and result.answered
-        and (result.declared is not None or (task == HELDOUT and result.logged is not None))
-    }
-    return {**measured(run), **useful}
-
-
 def group_comparable(runs: Sequence[Run]) -> list[list[Run]]:
-    """Group runs so that every task of :func:`on_one_board` that two runs of a group share has equal protocols in both.
+    """Group runs so that every leakage task that two runs of a group share has equal protocols in both.
 
-    Runs with the most tasks start the groups; runs without leakage results form groups of their own.
+    Runs with the most tasks start the groups; runs without leakage results form a group of their own.
     """
     groups: list[tuple[list[Run], dict[str, str]]] = []
     for run in sorted(runs, key=lambda run: (-len(measured(run)), run.name)):
@@ -64,7 +46,7 @@ def group_comparable(runs: Sequence[Run]) -> list[list[Run]]:
         fitting = (
             (members, known)
             for members, known in groups
-            if (measured(run).keys() & known.keys() or not (measured(run) or measured(members[0])))
+            if (protocols.keys() & known.keys() or not (protocols or known))
             and all(known.get(task, words) == words for task, words in protocols.items())
         )
         members, known = next(fitting, ([], {}))
@@ -77,23 +59,21 @@ def group_comparable(runs: Sequence[Run]) -> list[list[Run]]:
 
 def separation_reason(group: Sequence[Run], first: Sequence[Run]) -> str:
     """Return the reason why the runs of ``group`` are not ranked with the runs of ``first``."""
-    if not measured(group[0]) and measured(first[0]):
+    if not measured(group[0]):
         return "no leakage was measured"
     pairs = product(_distinct(group), _distinct(first))
-    found = (differences(run, other, on_one_board(run)) for run, other in pairs)
-    reasons = next(filter(None, found), None)
+    reasons = next((reasons for run, other in pairs if (reasons := differences(run, other))), None)
     return "; ".join(reasons) if reasons else f"other tasks: {', '.join(measured(group[0]))}"
 
 
-def differences(run: Run, other: Run, tasks: Collection[str] | None = None) -> list[str]:
-    """List how the protocols of ``run`` and ``other`` differ in the ``tasks`` that both have, by default in the leakage
-    tasks.
+def differences(run: Run, other: Run) -> list[str]:
+    """List how the protocols of ``run`` and ``other`` differ in the leakage tasks that both have.
 
     Tasks with equal differences share an entry.
     """
-    compared = measured(run).keys() if tasks is None else set(tasks)
+    ours, theirs = measured(run), measured(other)
     tasks_by_words: dict[str, list[str]] = {}
-    for task in sorted(compared & on_one_board(other).keys()):
+    for task in sorted(ours.keys() & theirs.keys()):
         for words in _between(protocol(run, task), protocol(other, task)):
             tasks_by_words.setdefault(words, []).append(task)
     words_by_tasks: dict[str, list[str]] = {}
@@ -103,12 +83,10 @@ def differences(run: Run, other: Run, tasks: Collection[str] | None = None) -> l
 
 
 def protocol(run: Run, task: str) -> dict[str, Any]:
-    """Return the protocol of a task of :func:`on_one_board` by name: its declared options, the attacks that ran, what
-    these use of the model's arguments, and the number of documents."""
+    """Return the protocol of a leakage task by name: its declared options, the attacks that ran, what these use of the
+    model's arguments, and the number of documents."""
     result = run.tasks[task]
-    if result.declared is None:
-        assert result.logged is not None
-        return {"text": _documents_hash(result.logged)}
+    assert result.declared is not None
     attacks = ", ".join(dict.fromkeys(attack for attack, _ in result.declared.attacks))
     access = "; ".join(dict.fromkeys(access for _, access in result.declared.attacks if access))
     # The declared attack may be "auto"; the attack that ran is more specific.
@@ -135,17 +113,9 @@ def _of_attacker(run: Run, result: TaskResult) -> dict[str, Any]:
     return {name: all_printable(value) for name, value in used.items()}
 
 
-@lru_cache(maxsize=256)
-def _documents_hash(samples: Path) -> str:
-    """Return a hash of the documents in a file of samples. Several processes may log them in another order."""
-    hashes = sorted(str(line.get("doc_hash")) for _, line in read_objects(samples))
-    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
-
-
 def _protocols(run: Run) -> dict[str, str]:
-    """Return the protocol of each task of :func:`on_one_board` as JSON; two are equal if :func:`differences` finds
-    nothing."""
-    protocols = ((task, protocol(run, task)) for task in on_one_board(run))
+    """Return each leakage task's protocol as JSON; two are equal if :func:`differences` finds nothing."""
+    protocols = ((task, protocol(run, task)) for task in measured(run))
     return {
         task: _text({name: value for name, value in options.items() if value is not None})
         for task, options in protocols

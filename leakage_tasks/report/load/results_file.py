@@ -127,6 +127,7 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
         *(printable(task), values, errors, directions, _samples(task, row, data), declared, path, shots),
         limited=_limited(task, data),
         predicted_only=predicted_only,
+        documents_hash=printable(str(_part(data, "task_hashes").get(task, ""))),
     )
 
 

@@ -12,12 +12,15 @@ from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.core.task_names import HELDOUT
 from leakage_tasks.metrics.metric import Direction, MetricSpec, limited_words
 from leakage_tasks.report.load.declared import Declared
 from leakage_tasks.report.load.validate import printable
 
 STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
 """The end of a results file's name: the time of writing, which files of samples share."""
+SHOWN_HASH = 6
+"""Number of shown digits of a hash that tells data sets apart."""
 ADDED = ("peft", "prompt", "delta")
 """Model arguments that add something to a base model."""
 Values = Mapping[str, Mapping[str, float | None]]
@@ -52,11 +55,24 @@ class TaskResult:
     """Seconds since 1970 of the file; 0 if unknown."""
     predicted_only: bool = False
     """True if the run had ``--predict_only``, so the harness scored nothing."""
+    documents_hash: str = ""
+    """The harness' hash of the documents; empty without ``--log_samples``."""
 
     @property
     def is_leakage(self) -> bool:
         """True if the values measure leakage, not usefulness."""
         return self.declared is not None and self.declared.measures == "leakage"
+
+    @property
+    def conditions(self) -> str:
+        """Conditions under which values of usefulness may be compared: the number of examples in the prompt, or the
+        user's data by hash. Empty for leakage, and if they are unknown."""
+        if self.is_leakage:
+            return ""
+        if self.declared is None and self.task != HELDOUT:
+            return "" if self.shots is None else f"{self.shots}-shot"
+        data = self.documents_hash if self.declared is None else str(self.declared.protocol.get("data", ""))
+        return f"data {data[:SHOWN_HASH]}" if data else ""
 
     @property
     def scoring_name(self) -> str:

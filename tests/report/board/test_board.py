@@ -170,3 +170,51 @@ def test_places_do_not_depend_on_the_order_of_files(tmp_path: Path, values: list
 def test_a_task_named_after_its_metric_is_named_once(tmp_path: Path):
     board = _board(tmp_path, results({"heldout_bits_per_byte": {"bits_per_byte": 2.0}}))
     assert [column.title for column in board.columns] == ["heldout_bits_per_byte"]
+
+
+def _values(board: Board, prefix: str) -> dict[str, dict[str, float | None]]:
+    columns = [column for column in board.columns if column.key.startswith(prefix)]
+    return {
+        column.title: {
+            entry.run.name: entry.figure(column).value for entry in board.entries if entry.figure(column).value
+        }
+        for column in columns
+    }
+
+
+def test_harness_tasks_with_other_numbers_of_examples_have_columns_of_their_own(tmp_path: Path):
+    contents = [results({"arc": {"acc": 0.5}, **leaking()}, **{"n-shot": {"arc": shots}}) for shots in (0, 25, 25)]
+    board = _board(tmp_path, *contents)
+    assert _values(board, "arc") == {
+        "arc acc, 0-shot": {"model-0": 0.5},
+        "arc acc, 25-shot": {"model-1": 0.5, "model-2": 0.5},
+    }
+    assert [column.key for column in board.columns][-2:] == ["arc/acc/25-shot", "arc/acc/0-shot"]
+    # Places follow the leakage alone.
+    assert _places(board) == {"model-0": 1, "model-1": 1, "model-2": 1}
+
+
+def test_usefulness_on_other_data_has_columns_of_its_own(tmp_path: Path):
+    declared = declaration("canary_exposure")
+    row = {**declared["rows"]["exposure"], "title": "Accuracy", "interval": None, "count": "", "control": ""}
+    labels = {**declared, "measures": "usefulness", "rows": {"acc": row}, "attacks": []}
+    held_out = {"heldout_bits_per_byte": {"bits_per_byte": 1.5}, "label_accuracy": {"acc": 0.5}, **leaking()}
+    contents = [
+        results(held_out, declared={"label_accuracy": {**labels, "protocol": {"data": data}}}, task_hashes=texts)
+        for data, texts in (
+            ("ab" * 32, {"heldout_bits_per_byte": "12" * 32}),
+            ("cd" * 32, {"heldout_bits_per_byte": "34" * 32}),
+            ("cd" * 32, {}),
+        )
+    ]
+    board = _board(tmp_path, *contents)
+    assert _values(board, "heldout") == {
+        "heldout_bits_per_byte, data 121212": {"model-0": 1.5},
+        "heldout_bits_per_byte, data 343434": {"model-1": 1.5},
+        "heldout_bits_per_byte": {"model-2": 1.5},
+    }
+    assert _values(board, "label") == {
+        "Accuracy, data ababab": {"model-0": 0.5},
+        "Accuracy, data cdcdcd": {"model-1": 0.5, "model-2": 0.5},
+    }
+    assert len(board.groups) == 1

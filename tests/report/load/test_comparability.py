@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,11 @@ from leakage_tasks.core.option import by_name
 from leakage_tasks.report.load.comparability import (
     HEAD_ARGUMENTS,
     TRAINED_HEADS,
-    differences,
     group_comparable,
     separation_reason,
 )
 from leakage_tasks.report.load.results import Run, read_runs
-from tests.report.made import STAMP, declaration, leaking, results, write
+from tests.report.made import declaration, leaking, results, write
 
 
 def _runs(tmp_path: Path, **models: dict[str, Any]) -> dict[str, Run]:
@@ -185,39 +183,3 @@ def test_the_arguments_of_trained_heads_are_those_of_the_model():
     options = by_name(FrankensteinLM.OPTIONS)
     assert {name: options[name].default for name in HEAD_ARGUMENTS} == HEAD_ARGUMENTS
     assert TRAINED_HEADS == TRAINED_HERE
-
-
-def _labelled(data: str, **tasks: Any) -> dict[str, Any]:
-    declared = {"label_accuracy": {**declaration("canary_exposure"), "measures": "usefulness"}}
-    declared["label_accuracy"] |= {"protocol": {"data": data}, "attacks": []}
-    return results({**tasks, "label_accuracy": {"acc": 0.5, "n": 8}}, declared=declared)
-
-
-@pytest.mark.parametrize("tasks", [leaking(), {}])
-def test_usefulness_on_other_data_sets_a_run_apart(tmp_path: Path, tasks: dict):
-    runs = _runs(
-        tmp_path, a=_labelled("ab" * 32, **tasks), b=_labelled("cd" * 32, **tasks), c=_labelled("ab" * 32, **tasks)
-    )
-    assert _grouped(runs) == [["a", "c"], ["b"]]
-    reason = separation_reason([runs["b"]], [runs["a"]])
-    assert reason == "label_accuracy: other data (cdcdcdcd… instead of abababab…)"
-    if tasks:
-        assert differences(runs["a"], runs["b"]) == []  # a comparison of leakage alone stays possible
-
-
-def test_held_out_text_is_known_by_its_logged_documents_in_any_order(tmp_path: Path):
-    content = results({**leaking(), "heldout_bits_per_byte": {"bits_per_byte": 1.5}})
-    for model, hashes in {"a": ("x", "y"), "b": ("y", "x"), "c": ("x", "z"), "d": ()}.items():
-        if hashes:
-            lines = "".join(json.dumps({"doc_hash": digest}) + "\n" for digest in hashes)
-            (tmp_path / model).mkdir()
-            (tmp_path / model / f"samples_heldout_bits_per_byte_{STAMP}.jsonl").write_text(lines)
-    runs = _runs(tmp_path, a=content, b=content, c=content, d=content)
-    assert _grouped(runs) == [["a", "b", "d"], ["c"]]
-    assert separation_reason([runs["c"]], [runs["a"]]).startswith("heldout_bits_per_byte: other text (")
-
-
-def test_runs_without_leakage_are_not_ranked_with_those_that_share_their_usefulness(tmp_path: Path):
-    runs = _runs(tmp_path, a=_labelled("ab" * 32, **leaking()), b=_labelled("ab" * 32))
-    assert _grouped(runs) == [["a"], ["b"]]
-    assert separation_reason([runs["b"]], [runs["a"]]) == "no leakage was measured"
