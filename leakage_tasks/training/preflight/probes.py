@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,13 @@ def gradient_reaches(model: Any, batch: Mapping[str, Any], row: int, counted: np
         loss = model(**inputs, labels=labels).loss
         if not loss.requires_grad:
             return False
-        gradients = torch.autograd.grad(loss, trained, allow_unused=True)
+        # The last weights are next to the loss, so their gradients usually answer without a whole backward pass.
+        return _any_gradient(loss, trained[-1:], keep=True) or _any_gradient(loss, trained)
+
+
+def _any_gradient(loss: torch.Tensor, weights: Sequence[Any], keep: bool = False) -> bool:
+    """Return True if ``loss`` has a non-zero gradient at one of ``weights``; ``keep`` allows a second call."""
+    gradients = torch.autograd.grad(loss, weights, retain_graph=keep, allow_unused=True)
     return any(gradient is not None and bool(torch.any(gradient != 0)) for gradient in gradients)
 
 

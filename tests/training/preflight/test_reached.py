@@ -114,3 +114,26 @@ def test_a_probe_leaves_gradients_and_company_alone(tmp_path: Path) -> None:
         found = preflight(trainer, MADE)
         assert [each.reached for each in found.canaries if each.planted] == [True, True]
         assert all(each.grad is None for each in trainer.model.parameters())
+
+
+def test_a_probe_stops_at_the_last_weight_if_that_has_a_gradient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole backward pass for each of 1,000 canaries takes longer than reading the data."""
+    numbers = []
+    plain = torch.autograd.grad
+
+    def counted(loss: torch.Tensor, weights: list[Any], **how: Any) -> Any:
+        numbers.append(len(weights))
+        return plain(loss, weights, **how)
+
+    monkeypatch.setattr(torch.autograd, "grad", counted)
+    trainer = trainer_of(tmp_path, model())
+    assert preflight(trainer, MADE).reached
+    assert numbers == [1, 1]
+    numbers.clear()
+    made = model()
+    made.behind = torch.nn.Linear(1, 1)
+    made.gradient_checkpointing_enable()
+    assert preflight(trainer_of(tmp_path, made), MADE).reached
+    assert numbers == [1, len(list(made.parameters()))] * 2
