@@ -18,6 +18,7 @@ from leakage_tasks.attacks.selection import AUTO_CONTEXT, AttackSettings, chosen
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.former_names import accept_former_arguments
+from leakage_tasks.core.registry import PluginError
 from leakage_tasks.targets.memory import warning_of_rereading
 from leakage_tasks.targets.noise import NO_NOISE
 from leakage_tasks.targets.scheduler import NextAttack, OnRows, in_order, run_concurrently
@@ -153,7 +154,7 @@ def _with_seconds(finding: Finding, seconds: float) -> Finding:
 
 def _run_one(attack: Attack, request: AttackRequest) -> AttackResult:
     with NamingCanary(request.canary):
-        return next(attack.run([request]))
+        return _checked(attack, next(attack.run([request])))
 
 
 def _run_batched(
@@ -167,8 +168,19 @@ def _run_batched(
         for number, _ in group:
             started = time.perf_counter()
             with HidingSecrets([request.canary for _, request in group]):
-                result = next(results)
+                result = _checked(attack, next(results, None))
             yield number, result, time.perf_counter() - started
+
+
+def _checked(attack: Attack, result: AttackResult | None) -> AttackResult:
+    """Return the result of an attack. Raises PluginError if it has other fields than a finding, or is missing."""
+    known = AttackResult.__annotations__.keys()
+    if isinstance(result, Mapping) and result.keys() <= known:
+        return result
+    wrong = ", ".join(map(str, result.keys() - known)) if isinstance(result, Mapping) else type(result).__name__
+    raise PluginError(
+        f"attack {attack.name!r} returned {wrong}: return a dictionary with fields of AttackResult: {', '.join(known)}"
+    )
 
 
 def _finding(attack: Attack, request: AttackRequest, result: AttackResult, seconds: float) -> Finding:

@@ -126,13 +126,19 @@ class Registry(Mapping[str, Item]):
             raise OptionError(
                 f"{self.kind} {name!r} is unknown: use {', '.join(sorted(self.names()))}{near(name, self.names())}"
             )
-        mine = [self._items[name].package] if self._built_in(name) else []
+        mine = [self._items[name].package] if self.is_built_in(name) else []
         packages = [*mine, *map(package_of, claims)]
         if len(packages) > 1:
             raise PluginError(
                 f"{self.kind} {name!r} comes from {' and from '.join(packages)}: uninstall all but one of them"
             )
         return self._load(claims[0])
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the object of ``name``, or ``default`` for an unknown name, for which a lookup raises OptionError."""
+        if name in self:
+            return self[name]
+        return default
 
     def __contains__(self, name: object) -> bool:
         names = self.names()
@@ -171,7 +177,8 @@ class Registry(Mapping[str, Item]):
         """Return the current name for a former one, unless another package uses the former name."""
         return name if name in self.names() else self.former.get(name, name)
 
-    def _built_in(self, name: str) -> bool:
+    def is_built_in(self, name: str) -> bool:
+        """Return True if this package registered ``name``."""
         return name in self._items and self._items[name].package == DISTRIBUTION
 
     def _load(self, entry: EntryPoint) -> Item:

@@ -101,7 +101,7 @@ OF_GOAL: Mapping[str, tuple[AttackClass, ...]] = {
 """Classes of attacks by goal. Exposure ranks a secret among all values,
 and compares planted canaries with controls."""
 INHERITED = "scoring"
-"""Key of requests and task declarations for the name of a scoring that differs from the task's name."""
+"""Key of requests and task declarations for the name of a scoring, if the task's name does not determine it."""
 
 
 def register_scoring(scoring: Scoring) -> Scoring:
@@ -110,8 +110,12 @@ def register_scoring(scoring: Scoring) -> Scoring:
 
 
 def inherited(scoring: Scoring, task: str) -> dict[str, str]:
-    """Return the entry of a request that names its scoring; empty if the scoring has the name of ``task``."""
-    return {} if scoring.task == task else {INHERITED: scoring.task}
+    """Return the entry of a request that names its scoring.
+
+    The entry is empty if this package's scoring has the name of ``task``. A scoring of another package is always named,
+    so that a process without that package reports it as missing.
+    """
+    return {} if scoring.task == task and SCORINGS.is_built_in(task) else {INHERITED: scoring.task}
 
 
 def scoring_name(task: str, task_settings: TaskSettings) -> str | None:

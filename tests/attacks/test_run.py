@@ -14,6 +14,7 @@ from leakage_tasks.attacks.registry import register
 from leakage_tasks.attacks.run import Hooks
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.core.registry import PluginError
 from leakage_tasks.targets import CausalTarget
 from tests.attacks.causal.test_sampled import Scores
 from tests.oracles import letters, tiny_gpt2
@@ -137,6 +138,15 @@ def test_an_attack_on_all_canaries_hands_out_each_finding_before_it_makes_the_ne
     batched(run)
     run_attack("at-once", Scores(), MANY, hooks=Hooks(done=lambda number, _: seen.append((number, len(done)))))
     assert seen == [(0, 1), (1, 2), (2, 3), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("results", "what"), [([{"place": 1, "rnak": 2}] * 4, "rnak"), ([None] * 4, "NoneType"), ([{}], "NoneType")]
+)
+def test_a_result_that_is_no_finding_is_one_line_that_names_the_attack(batched, results, what):
+    batched(lambda requests: iter(results))
+    with pytest.raises(PluginError, match=rf"^attack 'at-once' returned {what}: return a dictionary with fields of"):
+        run_attack("at-once", Scores(), MANY)
 
 
 def test_an_error_of_many_names_the_canary_at_fault_alone(batched):

@@ -16,11 +16,15 @@ from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.scoring import (
     CANARY_EXPOSURE,
     CANARY_EXTRACTION,
+    SCORINGS,
     Answered,
     DamagedAnswer,
     Scoring,
+    canary_scoring,
+    inherited,
     register_scoring,
     score,
+    scoring_name,
 )
 from leakage_tasks.metrics.suffix_scoring import SUFFIX_EXTRACTION, selection_of
 from leakage_tasks.stats.intervals import bounded_mean
@@ -199,6 +203,17 @@ def test_a_new_task_is_known_once_registered(monkeypatch):
 
     with pytest.raises(PluginError, match="^scoring of task 'toy' of .* has a name that .* uses: choose another name$"):
         register_scoring(replace(made, values=other))
+
+
+def test_requests_name_every_scoring_that_is_not_of_this_package():
+    """Otherwise a process without the package scores them as canary_extraction, by their goal."""
+    own = canary_scoring("mine", "extraction", lambda copies: [])
+    entry = inherited(own, "mine")
+    del SCORINGS._items["mine"]
+    assert entry == {"scoring": "mine"}
+    assert scoring_name("mine", {"goal": "extraction", **entry}) == "mine"
+    assert inherited(CANARY_EXTRACTION, "canary_extraction") == {}
+    assert inherited(CANARY_EXTRACTION, "mine") == {"scoring": "canary_extraction"}
 
 
 def test_scores_are_strict_json():

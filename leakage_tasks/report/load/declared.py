@@ -45,7 +45,7 @@ class Declared:
     built_in: bool = False
     """True for a self-test on built-in documents."""
     scoring: str = ""
-    """The name of its scoring, if that differs from the task's name."""
+    """The name of its scoring, if the task's name does not determine it."""
     classes: tuple[str, ...] = ()
     """Classes of the attacks that ran; empty for results of earlier versions."""
     more: Mapping[str, float | None] = field(default_factory=dict)

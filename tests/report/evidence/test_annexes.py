@@ -60,8 +60,14 @@ def test_the_classes_come_from_the_declaration_else_from_the_scoring(results: Pa
 
 def test_a_scoring_without_classes_has_those_of_its_goal(results: Path, monkeypatch: pytest.MonkeyPatch):
     bare = Scoring("canary_exposure", lambda a, b: [], lambda a, b, c, d: {}, list, goal="suffixes")
-    monkeypatch.setattr(SCORINGS, "get", lambda name: bare)
+    monkeypatch.setattr("leakage_tasks.report.evidence.annexes.SCORINGS", {"canary_exposure": bare})
     assert classes_of(read_one_run(results).tasks["canary_exposure"]) == ("regurgitation",)
+
+
+def test_a_scoring_of_a_package_that_is_not_installed_has_no_classes(results: Path, tmp_path: Path):
+    copy = declared(results, tmp_path, scoring="elsewhere")
+    assert classes_of(read_one_run(copy).tasks["canary_exposure"]) == ()
+    assert "canary_exposure" in [task.task for task in gather(copy, PLAIN).summary]
 
 
 def test_a_class_that_ran_has_its_figures_with_count_interval_controls_and_verdict(evidence: Evidence):
