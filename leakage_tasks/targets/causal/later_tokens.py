@@ -18,7 +18,8 @@ AHEAD = 1e-5
 def check_later_tokens(target: CausalTarget, row: Sequence[int], where: str = "") -> None:
     """Raise TargetError if the last token of ``row`` changes the probabilities that the model gives earlier tokens.
 
-    The error begins with ``where``. A model that cannot be read at all raises no error here.
+    A model whose probabilities are NaN raises TargetError too. The errors begin with ``where``. A model that cannot be
+    read at all raises no error here.
     """
     try:
         rows = torch.tensor([[*row], [*row[:-1], int(row[-1] == 0)]], device=target.device)
@@ -28,6 +29,11 @@ def check_later_tokens(target: CausalTarget, row: Sequence[int], where: str = ""
         rounded = changed <= AHEAD or explains(target.noise, [costs[0]], [costs[1]])
     except Exception:  # the caller's next use of the model reports the reason
         return
+    if costs.isnan().any():
+        raise TargetError(
+            f"{where}{type(target.model).__name__} gives probabilities that are not numbers (NaN): load it with "
+            "dtype=float32 if it computes in float16, whose numbers end at 65,504; otherwise look for damaged weights"
+        )
     if not rounded:
         raise TargetError(
             f"{where}{type(target.model).__name__} reads later tokens before it gives a token's probability, so it "

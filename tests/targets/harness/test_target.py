@@ -125,6 +125,15 @@ def test_a_model_that_reads_ahead_is_declined_in_one_line(name, settings, caplog
     assert "fast scoring" not in caplog.text
 
 
+def test_a_model_that_overflows_in_float16_says_so_in_one_line():
+    model = copy.deepcopy(tiny_gpt2(letters()))
+    with torch.no_grad():
+        model.transformer.ln_f.weight.mul_(1e5)
+    words = r"^GPT2LMHeadModel gives probabilities that are not numbers \(NaN\): load it with dtype=float32 "
+    with pytest.raises(TargetError, match=words):
+        as_target(HFLM(pretrained=model.half(), tokenizer=letters(), device="cpu"))
+
+
 def test_a_decoder_of_berts_kind_is_searched():
     torch.manual_seed(0)
     config = BertConfig(vocab_size=len(letters()), max_position_embeddings=64, is_decoder=True, **SMALL)
