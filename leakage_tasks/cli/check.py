@@ -17,7 +17,7 @@ from leakage_tasks.core.nouns import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from leakage_tasks.metrics.verdict import Verdict
+    from leakage_tasks.metrics.conclusion import Verdict
     from leakage_tasks.report.check import Limit
     from leakage_tasks.report.load.results import Run
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+_ROUNDING = 1e-12
+"""Largest error of a p-value that an exact test computes, such as 0.05000000000000001 for 1 in 20."""
+
 
 def counted(number: int, noun: str) -> str:
     """Return ``number`` and the singular ``noun``, in its plural (-s, -ies for -y, -es for -s) unless it is 1."""
@@ -19,7 +22,7 @@ def p_text(p: float, level: float = 0.05) -> str:
 
     So "not significant" never stands next to p = 0.05, if the test is at 5 %.
     """
-    digits = 2
-    while (float(text := f"{p:.{digits}g}") <= level) != (p <= level):
+    digits, limit = 2, level + _ROUNDING
+    while (float(text := f"{p:.{digits}g}") <= limit) != (p <= limit):
         digits += 1
     return text

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from scipy import stats
 
 from leakage_tasks.core.nouns import counted, p_text, percent
-from leakage_tasks.metrics.conclusion import OTHERS, Conclusion, whole_number
+from leakage_tasks.metrics.conclusion import OTHERS, Verdict, whole_number
 from leakage_tasks.metrics.control_chance import chance_of_mean_exposure
 from leakage_tasks.metrics.natural_conclusion import (
     has_natural,
@@ -52,7 +52,7 @@ class _Tested(NamedTuple):
     least: float
 
 
-def on_canaries(values: Mapping[str, float | None], tested: Mapping[str, Any], figure: str) -> Conclusion:
+def on_canaries(values: Mapping[str, float | None], tested: Mapping[str, Any], figure: str) -> Verdict:
     """Return the verdict on the metric ``figure``, ``exposure`` or ``extracted``.
 
     If controls or the kind of secrets prevent a test, the verdict is inconclusive.
@@ -62,15 +62,15 @@ def on_canaries(values: Mapping[str, float | None], tested: Mapping[str, Any], f
     if reason is None and natural and not _tiers(values, tested, figure):
         reason = reason_against_natural(values, tested)
     if reason is not None:
-        return Conclusion("inconclusive", reason)
+        return Verdict("inconclusive", reason)
     if tested.get("uniform") is True:
         return on_identifiers(values)
     chance = chance_of_guess(tested)
     if figure == "extracted" and chance is None:
-        return Conclusion("inconclusive", "the results do not state the number of values of a secret")
+        return Verdict("inconclusive", "the results do not state the number of values of a secret")
     tiers = _tiers(values, tested, figure) or [(0, whole_number(values.get("n_planted")), values[figure] or 0.0)]
     if figure == "extracted" and not all(0 <= rate <= 1 for _, _, rate in tiers):
-        return Conclusion("inconclusive", "the extraction rate in the results is not between 0 and 1")
+        return Verdict("inconclusive", "the extraction rate in the results is not between 0 and 1")
     tested_tiers = [
         _exposed(copies, number, value, tested)
         if figure == "exposure"
@@ -83,7 +83,7 @@ def on_canaries(values: Mapping[str, float | None], tested: Mapping[str, Any], f
     return without_natural(verdict) if natural else verdict
 
 
-def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Conclusion:
+def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
     """Return the verdict on the tested tiers, the primary tier first.
 
     If ``bounds`` is true, some exposures are only lower bounds.
@@ -92,20 +92,20 @@ def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Conclusion:
     above = _holm(others)
     if headline.p <= ALPHA:
         shown = [f"{headline.shown} with probability {p_text(headline.p)}", *map(_probability, above)]
-        return Conclusion("above chance", "; ".join(shown))
+        return Verdict("above chance", "; ".join(shown))
     if above:
         least = max(above, key=lambda tier: tier.p)
         where = f"only if {_times([tier.copies for tier in above])}"
-        return Conclusion(
+        return Verdict(
             "above chance", f"{least.shown} with probability {p_text(least.p)}; {_not_significant(headline)}", where
         )
     if headline.least > ALPHA:
         few = f"{counted(headline.number, 'secret')}{_planted(headline.copies)}"
         more = "plant more canaries, or secrets of more possible values"
-        return Conclusion("inconclusive", f"{few} cannot show p = {ALPHA:.2g}: {more}")
+        return Verdict("inconclusive", f"{few} cannot show p = {ALPHA:.2g}: {more}")
     if bounds:
-        return Conclusion("inconclusive", "the exposure of some canaries is only a lower bound")
-    return Conclusion("not above chance", _not_significant(headline))
+        return Verdict("inconclusive", "the exposure of some canaries is only a lower bound")
+    return Verdict("not above chance", _not_significant(headline))
 
 
 def _holm(tested_tiers: Sequence[_Tested]) -> list[_Tested]:

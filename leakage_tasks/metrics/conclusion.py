@@ -1,8 +1,9 @@
-"""The conclusion of a test on a task's metrics, as the verdicts state it."""
+"""The record of a verdict, and what the tests behind verdicts share."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 Short = Literal[
     "above chance",
@@ -20,13 +21,27 @@ OTHERS = 0.01
 """The joint level of the tests beside the primary metric's: on canaries planted more often, or on further prompts."""
 
 
-class Conclusion(NamedTuple):
-    """A conclusion, the result of the test or the reason why there is no test, and the part of the data that it is true
-    of."""
+@dataclass(frozen=True)
+class Verdict:
+    """A verdict: ``short`` is the conclusion, ``because`` the result of the test or the reason why there is no test.
+
+    ``where`` names the canaries above chance, or the prompts, if they are not those of the primary metric, and the
+    secrets that are not tested.
+    """
 
     short: Short
     because: str
     where: str = ""
+
+    @property
+    def label(self) -> str:
+        """The verdict with the canaries above chance, without the reason."""
+        return f"{self.short}{self.where and f', {self.where}'}"
+
+    @property
+    def words(self) -> str:
+        """The verdict with its reason."""
+        return f"{self.label}: {self.because}"
 
 
 def whole_number(value: float | None) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from leakage_tasks.core.nouns import p_text
-from leakage_tasks.metrics.conclusion import Conclusion
+from leakage_tasks.metrics.conclusion import Verdict
 from leakage_tasks.stats.multiple import holm
 from leakage_tasks.stats.power import ALPHA
 
@@ -19,7 +19,7 @@ OF_BASELINE, OF_ATTACK = "blind_auc_", "above_blind_p_"
 _ENDS = ("_ci_low", "_ci_high")
 
 
-def on_membership(values: Values) -> Conclusion:
+def on_membership(values: Values) -> Verdict:
     """Return the verdict from the rows of the task.
 
     - The primary attack is above every blind baseline and above chance at 5 %: above the best blind baseline.
@@ -30,23 +30,23 @@ def on_membership(values: Values) -> Conclusion:
     """
     area, p = values.get("membership_auc"), values.get("membership_above_blind_p")
     if area is None:
-        return Conclusion("inconclusive", "no attack has an AUC on the texts that are reported")
+        return Verdict("inconclusive", "no attack has an AUC on the texts that are reported")
     if p is None:
-        return Conclusion("inconclusive", "no blind baseline shows if the texts differ without the model")
+        return Verdict("inconclusive", "no blind baseline shows if the texts differ without the model")
     best = max(_baselines(values).items(), key=lambda item: item[1], default=("", values.get("blind_auc") or 0.5))
     named = f"the best blind baseline{best[0] and f', {best[0]},'} has AUC {best[1]:.2f}"
     shown = f"AUC {area:.2f}, {named}, p = {p_text(p)}"
     if p <= ALPHA:
-        return Conclusion("above the best blind baseline", shown + _others(values) + _dataset(values))
+        return Verdict("above the best blind baseline", shown + _others(values) + _dataset(values))
     if (values.get("blind_p") or 0.0) <= ALPHA:
-        return Conclusion("inconclusive", f"{TEXTS_DIFFER}: {shown}")
+        return Verdict("inconclusive", f"{TEXTS_DIFFER}: {shown}")
     if dataset_shown(values):
         whole = "for the data set as a whole, not text by text"
-        return Conclusion("above the best blind baseline", f"{_dataset(values).removeprefix('; ')}; {shown}", whole)
+        return Verdict("above the best blind baseline", f"{_dataset(values).removeprefix('; ')}; {shown}", whole)
     low = values.get("membership_auc_ci_low")
     if low is not None and low > 0.5:
-        return Conclusion("inconclusive", f"the AUC is not above that of the texts alone: {shown}")
-    return Conclusion("not above chance", shown + _dataset(values))
+        return Verdict("inconclusive", f"the AUC is not above that of the texts alone: {shown}")
+    return Verdict("not above chance", shown + _dataset(values))
 
 
 def dataset_shown(values: Values) -> bool:

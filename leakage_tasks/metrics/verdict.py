@@ -8,47 +8,18 @@ is tested against shuffles at 5 %, one-sided.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from leakage_tasks.core.nouns import p_text
 from leakage_tasks.metrics.canary_conclusion import on_canaries
-from leakage_tasks.metrics.conclusion import Conclusion, Short, whole_number
+from leakage_tasks.metrics.conclusion import Verdict, whole_number
 from leakage_tasks.metrics.control_conclusion import on_documents, on_written_texts
 from leakage_tasks.metrics.membership_conclusion import on_membership
 from leakage_tasks.stats.power import ALPHA
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """A verdict: ``short`` is the conclusion, ``because`` the result of the test or the reason why there is no test.
-
-    ``where`` names the canaries above chance, or the prompts, if they are not those of the primary metric, and the
-    secrets that are not tested.
-    """
-
-    short: Short
-    because: str
-    where: str = ""
-
-    @property
-    def label(self) -> str:
-        """The verdict with the canaries above chance, without the reason."""
-        return f"{self.short}{self.where and f', {self.where}'}"
-
-    @property
-    def words(self) -> str:
-        """The verdict with its reason."""
-        return f"{self.label}: {self.because}"
-
-
 def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> Verdict | None:
     """Return the verdict on a task from its metrics and facts; None for tasks without a test and without metrics."""
-    found = _conclusion(values, tested)
-    return None if found is None else Verdict(*found)
-
-
-def _conclusion(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> Conclusion | None:
     if values.get("order_p") is not None:
         return _on_order(values)
     if values.get("membership_auc") is not None:
@@ -63,12 +34,12 @@ def _conclusion(values: Mapping[str, float | None], tested: Mapping[str, Any]) -
     return on_canaries(values, tested, figure)
 
 
-def _on_order(values: Mapping[str, float | None]) -> Conclusion:
+def _on_order(values: Mapping[str, float | None]) -> Verdict:
     """Return the verdict on a benchmark from the test of its canonical order against shuffles."""
     p, preferred, orders = values.get("order_p"), values.get("order_preferred"), values.get("n_orders")
     if p is None or preferred is None or not 0 <= preferred <= 1:
-        return Conclusion("inconclusive", "the results lack the share of shuffles that are less likely")
+        return Verdict("inconclusive", "the results lack the share of shuffles that are less likely")
     if orders is not None and 1 / orders > ALPHA:
-        return Conclusion("inconclusive", f"{orders:.0f} orders cannot show p = {ALPHA:.2g}")
+        return Verdict("inconclusive", f"{orders:.0f} orders cannot show p = {ALPHA:.2g}")
     shown = f"the benchmark's canonical order is likelier than {100 * preferred:.0f} % of shuffles, p = {p_text(p)}"
-    return Conclusion("order known" if p <= ALPHA else "order not shown", shown)
+    return Verdict("order known" if p <= ALPHA else "order not shown", shown)

@@ -11,9 +11,10 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.core.nouns import counted
+from leakage_tasks.metrics.conclusion import Verdict
 from leakage_tasks.metrics.costs import SuffixCost, cost_auc, cost_p
 from leakage_tasks.metrics.natural_conclusion import NOT_RANDOM
-from leakage_tasks.metrics.verdict import Verdict, verdict_of
+from leakage_tasks.metrics.verdict import verdict_of
 
 EXPOSED = {
     "exposure": 5.0,

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.metrics.conclusion import Verdict
 from leakage_tasks.metrics.metric import MetricSpec
-from leakage_tasks.metrics.verdict import Verdict
 from leakage_tasks.report.load.comparability import group_comparable, measured, separation_reason
 from leakage_tasks.report.load.figures import Figure, Flag, figure, flags, verdict_on
 from leakage_tasks.report.load.format import ARROWS, NOTHING

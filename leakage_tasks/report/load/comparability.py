@@ -136,12 +136,14 @@ def _between(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str
         if _text(mine) == _text(other):
             continue
         if all(isinstance(value, str) and _HASH.fullmatch(value) for value in (mine, other)):
-            yield f"other {name} ({str(mine)[:8]}… instead of {str(other)[:8]}…)"
+            yield f"other {name} ({_shown(mine)} instead of {_shown(other)})"
         else:
             yield f"{name} {_shown(mine)} instead of {_shown(other)}"
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, str) and _HASH.fullmatch(value):
+        return f"{value[:8]}…"
     return "unset" if value is None else as_words(value)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from scipy import stats
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
-from leakage_tasks.metrics.verdict import Verdict, verdict_of
+from leakage_tasks.metrics.conclusion import Verdict
+from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.report.load.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from leakage_tasks.metrics.verdict import Verdict
+from leakage_tasks.metrics.conclusion import Verdict
 from leakage_tasks.report.load.figures import Figure, Flag
 
 if TYPE_CHECKING:

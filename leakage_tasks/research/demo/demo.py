@@ -25,7 +25,7 @@ from leakage_tasks.research.victims.harness_run import HarnessCommand
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries import Canary
-    from leakage_tasks.metrics.verdict import Verdict
+    from leakage_tasks.metrics.conclusion import Verdict
     from leakage_tasks.models.recurrent import CharLSTMForCausalLM
     from leakage_tasks.research.victims.corpus import TextSplit
     from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM

@@ -16,7 +16,7 @@ from leakage_tasks.research.victims.multiple_choice_tasks import CONTINUATION, M
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
     from leakage_tasks.canaries import Canary
-    from leakage_tasks.metrics.verdict import Verdict
+    from leakage_tasks.metrics.conclusion import Verdict
     from leakage_tasks.report.load.training_log import EpochExposure
 
 _ESSENTIALS = {

@@ -10,7 +10,7 @@ import pytest
 from leakage_tasks.attacks import Finding, Guess
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.metrics.verdict import Verdict
+from leakage_tasks.metrics.conclusion import Verdict
 from leakage_tasks.research.demo.demo import _on_screen, demo
 from leakage_tasks.research.demo.report import DemoResult, mean_exposures, means_in_words, show_demo
 from leakage_tasks.research.demo.settings import DemoFiles

@@ -15,7 +15,8 @@ from sklearn.metrics import roc_auc_score
 
 from leakage_tasks.attacks.membership.blind.baselines import BASELINES
 from leakage_tasks.attacks.membership.blind.scores import blind_scores
-from leakage_tasks.metrics.verdict import Verdict, verdict_of
+from leakage_tasks.metrics.conclusion import Verdict
+from leakage_tasks.metrics.verdict import verdict_of
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.text_models import hf
 from tests.tasks.membership.test_task import TASK, evaluate, findings, rows
