@@ -24,10 +24,19 @@ ENUMERATED = 16
 """Maximum number of non-zero differences for which all sign patterns are enumerated. With more, ``FLIPS`` patterns are
 drawn."""
 FLIPS = 100_000
-FEWEST_UNITS = 1 + int(math.log2(2 / (1 - LEVEL)))
-"""Minimum number of units that can show a change, because the two-sided p-value of n units is at least 2^(1 − n)."""
 _CELLS = 1 << 21
 """Maximum number of signs in memory at a time."""
+
+
+def fewest_units(tests: int = 1) -> int:
+    """Return the minimum number of units that can show a change by itself in one of several tests together.
+
+    The two-sided p-value of n units is at least 2^(1 − n).
+    """
+    return 1 + math.ceil(math.log2(tests / (1 - LEVEL)))
+
+
+FEWEST_UNITS = fewest_units()
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,14 @@ import math
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from leakage_tasks.attacks.contamination.finding import OrderFinding
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
-from leakage_tasks.report.compare.changes import compare, verdicts
+from leakage_tasks.report.compare.changes import Change, compare, verdicts
 from leakage_tasks.report.compare.documents import IN_ALL
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.stats.paired import mean_difference, rate_difference
@@ -309,6 +311,39 @@ def test_so_few_shards_that_no_change_could_show_are_inconclusive(tmp_path: Path
         log(tmp_path / name, {"contamination_test": found})
     assert list(verdicts(compared(tmp_path / "a", tmp_path / "b").changes)) == [
         f"contamination_test: shards: {verdict}"
+    ]
+
+
+def _change(group: str, differences: list[float]) -> Change:
+    return Change(EXPOSURE, group, len(differences), 0.0, 0.0, mean_difference([0.0] * len(differences), differences))
+
+
+def test_runs_without_a_change_state_one_in_at_most_5_percent_of_comparisons() -> None:
+    """Three groups, of which each alone reaches p = 5 %, as runs of one model with random differences have them."""
+    stream, groups = np.random.default_rng(5), ("planted once", IN_ALL, "controls")
+    stated = 0
+    for _ in range(1000):
+        once, others, controls = (stream.normal(size=12).tolist() for _ in range(3))
+        rows = zip(groups, (once, once + others[:2], controls), strict=True)
+        stated += any(" than before" in verdict for verdict in verdicts([_change(*row) for row in rows]))
+    assert stated <= stats.binom.ppf(0.999, 1000, 0.05)
+
+
+def test_a_change_of_one_group_of_several_is_held_to_the_corrected_p() -> None:
+    slight = [1.0] * 8 + [-1.0]  # p = 20/512
+    none, changed, controls = verdicts(
+        [_change("planted once", [1.0, -1.0] * 5), _change(IN_ALL, [1.0] * 9), _change("controls", slight)]
+    )
+    assert "no change shown (p = 1" in none
+    assert "more than before, by 1.00 bits (p = 0.0039)" in changed
+    assert "no change shown (p = 0.039, above 5 % when corrected for 3 groups" in controls
+
+
+def test_groups_that_only_several_canaries_more_could_show_are_inconclusive() -> None:
+    lines = list(verdicts([_change(group, [1.0] * 6) for group in ("planted once", IN_ALL, "controls")]))
+    assert lines == [
+        f"canary_exposure: {group}: inconclusive: 6 canaries cannot show a change, at least 7 are needed"
+        for group in ("planted once", IN_ALL, "controls")
     ]
 
 

@@ -28,7 +28,8 @@ from leakage_tasks.report.load.format import NEVER, NOTHING, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.texts import UNTARGETED_PROMPTS
 from leakage_tasks.stats.intervals import LEVEL
-from leakage_tasks.stats.paired import FEWEST_UNITS, Difference, mean_difference, rate_difference
+from leakage_tasks.stats.multiple import holm
+from leakage_tasks.stats.paired import Difference, fewest_units, mean_difference, rate_difference
 
 _CAUSES = {
     NEVER: ": they were never planted, so the change has another cause than training on them",
@@ -42,7 +43,8 @@ READING = (
     "A difference is after minus before, for canaries, pairs, texts or shards of both runs. A lower cost per token "
     "means that the model knows a text better. p is two-sided, for no change: from sign flips (means, and shares of "
     "several pairs per document) or McNemar's exact test (other shares). Intervals are Student's and Newcombe's; "
-    "those of shares are approximate, so p decides if an interval without 0 has a p above 5 %. A difference smaller "
+    "those of shares are approximate, so p decides if an interval without 0 has a p above 5 %. Verdicts correct p for "
+    "the number of groups of a task that they state (Holm); p in the table is not corrected. A difference smaller "
     "than the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 runs. Differences "
     "are between these two models: a second training with equal settings may also change the values."
 )
@@ -174,28 +176,44 @@ def as_text(comparison: Comparison) -> str:
 
 
 def verdicts(changes: Sequence[Change]) -> Iterator[str]:
-    """Yield the verdicts on the lowest number of copies, all planted canaries, natural secrets and controls."""
+    """Yield the verdicts on the lowest number of copies, all planted canaries, natural secrets and controls of a task.
+
+    They are tested together at 5 % (Holm 1979); groups that are too small to show a change are not tested.
+    """
     judged = (IN_ALL, ALL_TEXTS, NATURAL_SECRETS, *_CAUSES)
-    for change in [*changes[:1], *(change for change in changes[1:] if change.group in judged)]:
-        difference = change.difference
-        if not difference.can_be_shown:
-            unit = COMPARED[change.task].unit if difference.units == change.count else "document"
-            few = counted(difference.units, unit)
-            words = f"inconclusive: {few} cannot show a change, at least {FEWEST_UNITS} are needed"
-        elif difference.p > 1 - LEVEL:
-            missed = (
-                ""
-                if difference.min_detectable is None
-                else f"; smallest detectable change {_amount(change, difference.min_detectable)}"
-            )
-            words = f"no change shown (p = {p_text(difference.p)}{missed})"
-        else:
-            direction = "less" if difference.value < 0 else "more"
-            words = f"{direction} than before, by {_amount(change, abs(difference.value))} (p = {p_text(difference.p)})"
-            words += _CAUSES.get(change.group, "")
+    listed = [*changes[:1], *(change for change in changes[1:] if change.group in judged)]
+    tested = [index for index, change in enumerate(listed) if change.difference.can_be_shown]
+    corrected = dict(zip(tested, holm([listed[index].difference.p for index in tested]), strict=True))
+    # Holm's method compares the lowest p-value of the groups without a change with 5 % divided by their number.
+    left = sum(p > 1 - LEVEL for p in corrected.values())
+    for index, change in enumerate(listed):
+        words = _verdict(change, corrected.get(index, 1.0), max(1, left), len(tested))
         if change.bounds:
             words += f"; {change.bounds} of {change.count} exposures are bounds or extrapolated: raise budget="
         yield f"{change.task}: {change.group}: {words}"
+
+
+def _verdict(change: Change, corrected: float, left: int, groups: int) -> str:
+    """Return the verdict on one group.
+
+    ``corrected`` is its p-value, corrected for the number of tested ``groups``, of which ``left`` show no change.
+    """
+    difference = change.difference
+    if corrected <= 1 - LEVEL:
+        direction = "less" if difference.value < 0 else "more"
+        words = f"{direction} than before, by {_amount(change, abs(difference.value))} (p = {p_text(difference.p)})"
+        return words + _CAUSES.get(change.group, "")
+    needed = fewest_units(left)
+    if difference.units < needed:
+        unit = COMPARED[change.task].unit if difference.units == change.count else "document"
+        few = counted(difference.units, unit)
+        return f"inconclusive: {few} cannot show a change, at least {needed} are needed"
+    reasons = [f"p = {p_text(difference.p)}"]
+    if difference.p <= 1 - LEVEL:
+        reasons[0] += f", above 5 % when corrected for {groups} groups"
+    if difference.min_detectable is not None:
+        reasons.append(f"smallest detectable change {_amount(change, difference.min_detectable)}")
+    return f"no change shown ({'; '.join(reasons)})"
 
 
 def page(comparisons: Sequence[Comparison], picture: str | None) -> str:
