@@ -199,15 +199,15 @@ def finding_from_json(text: str) -> Finding:
     return dataclasses.replace(finding, attack=current_attack(finding.attack))
 
 
-def grade_guesses(guesses: Sequence[Guess], secret: tuple[str, ...]) -> AttackResult:
+def grade_guesses(guesses: Sequence[Guess], secret: tuple[str, ...], text: str | None = None) -> AttackResult:
     """Return the fields of a finding that compare its guesses with the secret.
 
     Several fillings may have one text, if values of several lengths follow each other without text between them. A
-    guess with the secret's text is right.
+    guess with the secret's text is right. ``text`` is that text, by default the text of the guess that is the secret.
     """
     if not guesses:
         return {"guesses": (), "correct": (False,) * len(secret)}
-    texts = {guess.text for guess in guesses if guess.filling == secret}
+    texts = {guess.text for guess in guesses if guess.filling == secret} if text is None else {text}
     place = next((n for n, guess in enumerate(guesses, 1) if guess.text in texts), None)
     best = secret if place == 1 else guesses[0].filling
     right = tuple(left == true for left, true in zip(best, secret, strict=True))

@@ -12,6 +12,7 @@ from leakage_tasks.attacks.finding import GUESSES, AttackResult, grade_guesses
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.tokens.slot_tokens import values_at
 
 LEAST = 10
 """Minimum number of values to try after each filling."""
@@ -38,7 +39,7 @@ class Beam:
     def result(self, space: Space, secret: Filling) -> AttackResult:
         """Return the fields of a finding about guesses."""
         guesses = guesses_of(space, self.values[:GUESSES], self.losses[:GUESSES])
-        return {**grade_guesses(guesses, secret), "place": self.place}
+        return {**grade_guesses(guesses, secret, space.fill(secret)), "place": self.place}
 
 
 def beam_search(scores: ClassScores, secret: Filling, width: int, grow: Grow, goal: Goal) -> Beam:
@@ -66,7 +67,7 @@ def beam_search(scores: ClassScores, secret: Filling, width: int, grow: Grow, go
         order = np.argsort(goals, kind="stable")
         if slot == slots - 1:
             ranked = len(grown) if slots == 1 else min(width, len(grown))
-            at = np.flatnonzero((grown == scores.places([secret])).all(axis=1))
+            at = _with_text_of(scores, grown, order[:ranked], secret)
             secret_place = _place(goals, grown_losses, at, scores.signal, penalised=goal is not loss_only)
         best = order[:width]
         heads, losses, head_penalties = grown[best], grown_losses[best], penalties[best]
@@ -78,8 +79,23 @@ def loss_only(losses: FloatArray, penalties: FloatArray) -> FloatArray:
     return losses
 
 
+def _with_text_of(scores: ClassScores, grown: IntArray, order: IntArray, secret: Filling) -> IntArray:
+    """Return the rows of ``grown`` among ``order`` that have the secret's text, in this order.
+
+    Several fillings may have one text, if values of several lengths follow each other without text between them.
+    """
+    if scores.space.spans is None and len(scores.space.slots) > 1:
+        text = scores.space.fill(secret)
+        texts = (scores.space.begin(filling) for filling in values_at(scores.space, grown[order]))
+        return order[np.array([each == text for each in texts], dtype=np.bool_)]
+    return order[(grown[order] == scores.places([secret])).all(axis=1)]
+
+
 def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, penalised: bool) -> int | None:
-    """Return the number of goals that are at most the goal at ``at``, ties included; None if ``at`` is empty."""
+    """Return the number of goals that are at most the first goal at ``at``, ties included; None if ``at`` is empty.
+
+    ``at`` are the fillings with the secret's text, which are no guesses before it.
+    """
     if not len(at):
         return None
     secret_goal, loss = float(goals[at[0]]), float(losses[at[0]])
@@ -87,7 +103,7 @@ def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, pen
     bound = (
         secret_goal + float(np.exp2(-loss)) * LN2 * (within(loss) - loss) if penalised else within(secret_goal, signal)
     )
-    return int((goals <= bound).sum())
+    return int((goals <= bound).sum()) - int((goals[at[1:]] <= bound).sum())
 
 
 def size_of_step(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import torch
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
-from leakage_tasks.canaries.alphabets import word_list
+from leakage_tasks.canaries.alphabets import Alphabet, word_list
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.targets import CausalTarget, ClassifierTarget
 from tests.oracles import WORDS, direct_class_losses, letters, tiny_bert, tiny_gpt2, wordpiece
@@ -48,6 +48,23 @@ def test_a_beam_as_wide_as_the_alphabet_is_brute_force(seed):
     order = np.argsort(-chances)
     assert [guess.filling for guess in found.guesses] == [two.space.at(int(n)) for n in order[:10]]
     assert found.guesses[0].score == pytest.approx(-np.log2(chances.max()), abs=1e-5)
+
+
+@pytest.mark.parametrize("secret", [("red ", "tree mat "), ("red tree ", "mat "), ("mat ", "red ")])
+@pytest.mark.parametrize("beam", [2, 25])
+def test_a_filling_with_the_secret_s_text_is_no_guess_before_it(secret, beam):
+    """Values of several lengths without text between them: two fillings have the secret's text."""
+    values = Alphabet("parts", ("red ", "red tree ", "tree mat ", "mat ", "cat "))
+    two = Canary("c", "the cat sat on {parts}{parts}", secret, alphabets={"parts": values}, label="high")
+    found, chances, text = searched(two, beam=beam), probabilities(two), two.space.fill(secret)
+    others = [n for n, each in enumerate(two.space.texts()) if each != text]
+    place = 1 + int((chances[others] >= chances[two.space.index(secret)] - 1e-9).sum())
+    listed = next((n for n, guess in enumerate(found.guesses, 1) if guess.text == text), None)
+    if beam == 25:
+        assert found.place == place
+        assert all(found.correct) == (place == 1)
+    if place <= 10:
+        assert (found.place is None) == (listed is None)
 
 
 def test_slots_apart_are_searched_with_all_the_text_in_the_end():
