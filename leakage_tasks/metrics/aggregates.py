@@ -12,6 +12,7 @@ from functools import lru_cache, wraps
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from scipy import special
 
 from leakage_tasks.canaries.profiles import FEWEST_OF_A_TIER
 from leakage_tasks.core.errors import OptionError
@@ -42,6 +43,18 @@ class ExposureRange(NamedTuple):
     least: float
     most: float
     largest: float
+
+
+class RankedExposure(NamedTuple):
+    """Exposure of a secret in bits, with the exposures at both ends of the interval or band of its rank.
+
+    ``estimated`` is True for a 95 % interval, each end of which fails with probability 2.5 %.
+    """
+
+    least: float
+    value: float
+    most: float
+    estimated: bool
 
 
 class Guessed(NamedTuple):
@@ -154,11 +167,22 @@ def _tier_exposure_ends(secrets: Sequence[ExposureRange]) -> tuple[float, float]
     return _pooled_exposure_ends(secrets) if len(secrets) >= FEWEST else (None, None)
 
 
-def _ends_of_maximum(secrets: Sequence[ExposureRange]) -> tuple[float, float] | tuple[None, None]:
-    """Return the largest lower end and the largest upper end; None if each exposure is known exactly."""
+def _ends_of_maximum(secrets: Sequence[RankedExposure]) -> tuple[float, float] | tuple[None, None]:
+    """Return the largest lower end and the largest upper end; None if each exposure is known exactly.
+
+    The largest of n estimated lower ends is too high if a single one is. Each is therefore moved away from its value to
+    the level of Šidák's correction for their number, with the distances of a normal distribution.
+    """
     if all(secret.least == secret.most for secret in secrets):
         return None, None
-    return max(secret.least for secret in secrets), max(secret.most for secret in secrets)
+    number = max(1, sum(secret.estimated for secret in secrets))
+    tail = (1 - intervals.LEVEL) / 2
+    farther = float(special.ndtri((1 - tail) ** (1 / number)) / special.ndtri(1 - tail))
+    lower_ends = (
+        max(0.0, secret.value - farther * (secret.value - secret.least)) if secret.estimated else secret.least
+        for secret in secrets
+    )
+    return max(lower_ends), max(secret.most for secret in secrets)
 
 
 def _chance_ends(chances: list[float]) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import BANDED, EXTRAPOLATED, Finding
 from leakage_tasks.metrics import aggregates
-from leakage_tasks.metrics.aggregates import ExposureRange, count, maximum, mean, median
+from leakage_tasks.metrics.aggregates import ExposureRange, RankedExposure, count, maximum, mean, median
 from leakage_tasks.metrics.control_chance import ControlExposure, chance_of_exposure_as_high, chance_of_exposure_as_low
 from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import (
@@ -121,7 +121,7 @@ def known(finding: Finding) -> ExposureRange | None:
     return ExposureRange(*ends, largest=max(bits, size))
 
 
-def by_rank(finding: Finding) -> ExposureRange | None:
+def by_rank(finding: Finding) -> RankedExposure | None:
     """Return the exposure at both ends of the interval or band of its rank.
 
     Both ends are the exposure itself for an exact rank, and for a lower bound or an extrapolation, which have a check
@@ -133,8 +133,9 @@ def by_rank(finding: Finding) -> ExposureRange | None:
     low, high = finding.rank_low, finding.rank_high
     bound = finding.method == "lower_bound" and not finding.coarse
     if low is None or high is None or bound or extrapolated(finding):
-        return ExposureRange(bits, bits, bits)
-    return ExposureRange(size - math.log2(high), size - math.log2(low), size)
+        return RankedExposure(bits, bits, bits, False)
+    estimated = finding.method in ("estimated", "sampled")
+    return RankedExposure(size - math.log2(high), bits, size - math.log2(low), estimated)
 
 
 def least(finding: Finding) -> float | None:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from leakage_tasks.attacks.causal.whole_texts import share_of_sample
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, Guess
 from leakage_tasks.attacks.suffix.finding import Choice, SuffixFinding, SuffixView
@@ -52,6 +54,20 @@ def test_the_largest_exposure_has_the_ends_of_estimated_and_banded_ranks():
     assert ends(exact, replace(estimate, method="estimated")) == (7, 7, 8)
     low, value, high = ends(band)
     assert low < value < 8 < high == 10, "the rank of the band is 1 to 10, so its exposure may be all 10 bits"
+
+
+def test_the_interval_of_the_largest_of_many_estimated_exposures_holds():
+    """Twenty secrets of one rank: the largest of their uncorrected lower ends was above it in 20 % of runs."""
+    stream, draws, share = np.random.default_rng(3), 1000, 0.01
+    missed = 0
+    for _ in range(100):
+        found = [
+            Finding("c", "rank-sample", True, 1, "random", 20.0, **share_of_sample(int(hits), draws, 2**20))
+            for hits in stream.binomial(draws, share, size=20)
+        ]
+        ends = score(CANARY_EXPOSURE, answered(found))["none"]
+        missed += not ends["exposure_max_ci_low"] <= -math.log2(share) <= ends["exposure_max_ci_high"]
+    assert missed <= stats.binom.ppf(0.999, 100, 0.05)
 
 
 def test_the_largest_exposure_of_natural_secrets_with_bounds_alone_has_an_interval():
