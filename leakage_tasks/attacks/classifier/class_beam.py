@@ -87,7 +87,7 @@ def _with_text_of(scores: ClassScores, grown: IntArray, order: IntArray, secret:
     if scores.space.spans is None and len(scores.space.slots) > 1:
         text = scores.space.fill(secret)
         texts = (scores.space.begin(filling) for filling in values_at(scores.space, grown[order]))
-        return order[np.array([each == text for each in texts], dtype=np.bool_)]
+        return order[np.fromiter((filled == text for filled in texts), np.bool_)]
     return order[(grown[order] == scores.places([secret])).all(axis=1)]
 
 

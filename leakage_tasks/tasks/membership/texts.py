@@ -237,8 +237,9 @@ def _in_clusters(texts: Sequence[TestedText], keys: dict[Key, Any]) -> list[Test
 def _in_parts(texts: Sequence[TestedText], seed: int) -> tuple[TestedText, ...]:
     """Return the texts with their parts: half of the clusters of each kind chooses, drawn by the seed.
 
-    Kinds of clusters are: of members, of non-members, and of both; the half is rounded down, but at least one cluster
-    of each class chooses. Suspected texts do not choose.
+    Kinds of clusters are: of members, of non-members, and of both. The half is rounded down; of a class with one cluster
+    of its own and one of both, its own chooses, so that each class has a text in both parts. Suspected texts do not
+    choose.
     """
     held: dict[int, set[bool]] = {}
     for text in (text for text in texts if not text.suspected):
@@ -249,6 +250,9 @@ def _in_parts(texts: Sequence[TestedText], seed: int) -> tuple[TestedText, ...]:
         clusters = [cluster for cluster, classes in held.items() if classes == kind]
         order = generator.permutation(len(clusters)).tolist()
         choosing.update(clusters[index] for index in order[: len(clusters) // 2])
+    for member in (True, False):
+        if not any(member in held[cluster] for cluster in choosing):
+            choosing.update(cluster for cluster, classes in held.items() if classes == {member})
     return tuple(replace(text, chooses=text.cluster in choosing and not text.suspected) for text in texts)
 
 

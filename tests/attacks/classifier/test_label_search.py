@@ -57,7 +57,7 @@ def test_a_filling_with_the_secret_s_text_is_no_guess_before_it(secret, beam):
     values = Alphabet("parts", ("red ", "red tree ", "tree mat ", "mat ", "cat "))
     two = Canary("c", "the cat sat on {parts}{parts}", secret, alphabets={"parts": values}, label="high")
     found, chances, text = searched(two, beam=beam), probabilities(two), two.space.fill(secret)
-    others = [n for n, each in enumerate(two.space.texts()) if each != text]
+    others = [n for n, filled in enumerate(two.space.texts()) if filled != text]
     place = 1 + int((chances[others] >= chances[two.space.index(secret)] - 1e-9).sum())
     listed = next((n for n, guess in enumerate(found.guesses, 1) if guess.text == text), None)
     if beam == 25:

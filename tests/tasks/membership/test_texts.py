@@ -49,6 +49,16 @@ def test_a_larger_sample_holds_a_smaller_one_and_a_seed_gives_one_sample(write):
         assert text.text == (texts[0] if text.member else texts[1])[number]
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [([1, 2], [2, 3]), ([1, 1, 2], [2, *range(3, 9)]), ([1, 2], [1, 2])])
+def test_each_class_has_texts_in_both_parts(write, ours, theirs):
+    rows = [
+        [{"text": f"{word} {place}", "by": cluster} for place, cluster in enumerate(clusters)]
+        for word, clusters in (("in", ours), ("out", theirs))
+    ]
+    texts = read(write, *rows, cluster="by").texts
+    assert {(text.member, text.chooses) for text in texts} == {(m, c) for m in (True, False) for c in (True, False)}
+
+
 def test_half_of_the_clusters_of_each_kind_choose(write):
     def rows(word, clusters):
         return [{"text": f"{word} {place}", "by": cluster} for place, cluster in enumerate(clusters)]
