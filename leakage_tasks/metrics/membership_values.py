@@ -6,6 +6,7 @@ the other texts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from leakage_tasks.attacks.membership.registry import in_order
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.metrics.aggregates import Aggregate, Interval, estimate_of, number_of, of_defined
 from leakage_tasks.stats.clusters import clustered_share
-from leakage_tasks.stats.membership import Estimate, auc, clustered_auc, tpr_at_low_fpr
+from leakage_tasks.stats.membership import Estimate, auc, clustered_auc, threshold_ends, tpr_at_low_fpr
 
 PER_CENT, PER_MILLE = 100, 1000
 """Number of non-members per false positive: false positive rates of 1 % and of 0.1 %."""
@@ -145,10 +146,18 @@ def _rate(texts: tuple[ScoredText, ...], one_in: int) -> Estimate | None:
     if not members or not choosing or not informs(texts):
         return None
     few = len(choosing) < one_in
-    # The highest of n non-members is exceeded with probability 1/(n + 1).
     threshold = max(choosing) if few else tpr_at_low_fpr(_scores(members), choosing, one_in).threshold
-    flags = [float(text.score > threshold) for text in members]
-    return Estimate(sum(flags) / len(flags), *clustered_share(flags, _clusters(members)))
+    rate = sum(text.score > threshold for text in members) / len(members)
+    highest, lowest = threshold_ends(choosing, one_in)
+    low, high = (_share_above(end, members) for end in (highest, lowest))
+    return Estimate(rate, low[0], high[1])
+
+
+def _share_above(threshold: float, members: Texts) -> tuple[float, float]:
+    """Return the interval of the share of members above a threshold; it is exact for an infinite one."""
+    if math.isinf(threshold):
+        return (0.0, 0.0) if threshold > 0 else (1.0, 1.0)
+    return clustered_share([float(text.score > threshold) for text in members], _clusters(members))
 
 
 def enough(texts: Texts, one_in: int) -> bool:
@@ -159,19 +168,14 @@ def enough(texts: Texts, one_in: int) -> bool:
 def tpr(one_in: int) -> tuple[Aggregate[ScoredText], Interval]:
     """Return the aggregation of the true positive rate at a false positive rate of 1/``one_in``, and its interval.
 
-    The threshold is taken from the non-members that choose. If they are fewer than ``one_in``, the rate is unknown, and
-    its interval reaches from 0 to the upper end at the highest of their scores: that threshold has a higher false
-    positive rate, so its true positive rate is a bound.
+    The threshold is taken from the non-members that choose; if they are fewer than ``one_in``, the rate is unknown. The
+    interval allows for the error of the threshold (:func:`~leakage_tasks.stats.membership.threshold_ends`).
     """
 
     def rate(texts: Sequence[ScoredText]) -> Estimate | None:
         return _rate(tuple(texts), one_in) if enough(texts, one_in) else None
 
-    def interval(texts: Sequence[ScoredText]) -> Estimate | None:
-        estimated = _rate(tuple(texts), one_in)
-        return estimated if estimated is None or enough(texts, one_in) else estimated._replace(low=0.0)
-
-    _, ends = estimate_of(interval, "by-cluster Korn-Graubard")
+    _, ends = estimate_of(lambda texts: _rate(tuple(texts), one_in), "by-cluster Korn-Graubard, order statistics")
     return number_of(rate, lambda estimate: estimate.value), ends
 
 

@@ -101,6 +101,18 @@ def tpr_at_low_fpr(members: Sequence[float], others: Sequence[float], one_in: in
     return Flagged(Estimate(hits / len(members), *clopper_pearson(hits, len(members))), hits, threshold)
 
 
+def threshold_ends(others: Sequence[float], one_in: int = ONE_IN) -> tuple[float, float]:
+    """Return a high and a low end of the threshold that 1/``one_in`` of all non-members exceed, from some of them.
+
+    The number of n non-members above that threshold is binomial, so their k-th highest score is above it with the
+    probability of k or more. Each end is on the wrong side with probability 2.5 % or less; it is infinite if ``others``
+    are too few for a finite one.
+    """
+    ordered, tail = sorted(others, reverse=True), (1 - LEVEL) / 2
+    first, last = (int(stats.binom.ppf(level, len(ordered), 1 / one_in)) for level in (tail, 1 - tail))
+    return ordered[first - 1] if first else math.inf, ordered[last] if last < len(ordered) else -math.inf
+
+
 def placements(members: Sequence[float], others: Sequence[float]) -> tuple[FloatArray, FloatArray]:
     """Return the share of others that each member exceeds ``[m]``, and of members that exceed each other ``[n]``.
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding, membership_finding_from_json
@@ -55,8 +56,8 @@ def test_the_rates_are_those_of_a_threshold_from_the_other_non_members():
         others = [each.scores["loss"] > threshold for each in found if not each.member and not each.chooses]
         assert values[f"{name}_loss"] == pytest.approx(np.mean(every))
         assert values[name] == pytest.approx(np.mean(tested))
-        ends = values[f"{name}_ci_low"], values[f"{name}_ci_high"]
-        assert ends == pytest.approx(clopper_pearson(sum(tested), len(tested)))
+        assert values[f"{name}_ci_low"] <= clopper_pearson(sum(tested), len(tested))[0]
+        assert values[f"{name}_ci_high"] >= clopper_pearson(sum(tested), len(tested))[1]
         assert values[f"fpr_for_{name}"] == pytest.approx(np.mean(others))
     assert values["n_reported_members"] == len(tested)
 
@@ -64,7 +65,8 @@ def test_the_rates_are_those_of_a_threshold_from_the_other_non_members():
 def test_a_rate_without_enough_non_members_has_only_an_upper_end():
     found = made(60, 300)
     values = metrics(found)
-    threshold = max(each.scores["loss"] for each in found if each.chooses and not each.member)
+    # 150 non-members: 2 or more exceed the true threshold with probability 1 %, one or more with 14 %.
+    threshold = sorted(each.scores["loss"] for each in found if each.chooses and not each.member)[-2]
     flags = [each.scores["loss"] > threshold for each in found if each.member and not each.chooses]
     assert values["tpr_at_0_1_fpr"] is values["fpr_for_tpr_at_0_1_fpr"] is None
     assert values["tpr_at_0_1_fpr_ci_low"] == 0
@@ -73,6 +75,21 @@ def test_a_rate_without_enough_non_members_has_only_an_upper_end():
     alone = [each for each in found if each.member or not each.chooses][:200]
     alone.append(MembershipFinding(-900, False, 900, True, 9, {"loss": 0.0, "zlib": 0.0}))
     assert metrics(alone)["tpr_at_1_fpr_loss_ci_high"] is not None
+
+
+@pytest.mark.parametrize(
+    ("members", "others", "one_in"), [(300, 99, 100), (300, 30, 100), (300, 400, 100), (60, 90, 1000)]
+)
+def test_the_interval_of_a_rate_holds_the_rate_at_the_true_threshold(members, others, one_in):
+    """Normal scores; with a threshold that counts as known, 15 to 73 % of these intervals failed."""
+    stream, (_, ends), shift = np.random.default_rng(2), tpr(one_in), 2.0
+    truth = stats.norm.sf(stats.norm.isf(1 / one_in) - shift)
+    missed = 0
+    for _ in range(100):
+        texts = [ScoredText(score, True, place, False) for place, score in enumerate(stream.normal(shift, 1, members))]
+        texts += [ScoredText(score, False, -1 - place, True) for place, score in enumerate(stream.normal(size=others))]
+        missed += not ends.low(texts) <= truth <= ends.high(texts)
+    assert missed <= stats.binom.ppf(0.999, 100, 0.05)
 
 
 def test_the_choice_of_an_attack_sees_only_the_texts_that_choose():
