@@ -14,7 +14,7 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.harness.target import HarnessScorer
 from leakage_tasks.targets.harness.texts import HarnessTexts, text_tokens
 from leakage_tasks.targets.protocols import CutText, ScoresSequences, TextFigures
-from leakage_tasks.targets.suffix.text_reader import cut_text
+from leakage_tasks.targets.suffix.text_cut import cut_text
 
 RESERVED = 2
 """Tokens to leave free: one that begins a text, and one that some models must generate in order to score."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os.path
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +20,7 @@ from leakage_tasks.targets.devices import double_array, moved
 from leakage_tasks.targets.protocols import CutText, TextFigures
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.scores import costs_after
+from leakage_tasks.targets.suffix.text_cut import cut_text
 from leakage_tasks.targets.suffix.truncation import check_numbers, slices
 
 EXCLUDED = -1e6
@@ -152,36 +151,3 @@ def _moments(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     means = (shares * logs).sum(1)
     logs -= means[:, None]
     return chosen, means, (shares * logs.square_()).sum(1).sqrt()
-
-
-def cut_text(
-    text: str, row: Sequence[int], tokens: int, decode: Callable[[Sequence[int]], str], tokenizer: Any = None
-) -> CutText:
-    """Return the first ``tokens`` of the tokens ``row`` of a text, with the characters that they spell.
-
-    A character that is spelt by tokens on both sides of the cut is left out of the text. A ``tokenizer`` that maps
-    tokens to characters decides where the text ends; the text of others is compared with the decoded tokens.
-    """
-    if len(row) <= tokens:
-        return CutText(text, tuple(row))
-    kept = tuple(row[:tokens])
-    if (end := _end_in_text(tokenizer, text, row, tokens)) is not None:
-        return CutText(text[:end], kept)
-    spelt = decode(kept).lstrip()
-    first = len(text) - len(text.lstrip())
-    common = os.path.commonprefix([text[first:], spelt])
-    # Some tokenizers change the case of a text.
-    return CutText(text[: first + (len(common) if 2 * len(common) >= len(spelt) else len(spelt))], kept)
-
-
-def _end_in_text(tokenizer: Any, text: str, row: Sequence[int], tokens: int) -> int | None:
-    """Return the number of characters of the first ``tokens`` of ``row``; None if the tokenizer does not know it."""
-    if not getattr(tokenizer, "is_fast", False):
-        return None
-    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    ids, spans = encoding["input_ids"], encoding["offset_mapping"]
-    first = len(ids) - len(row)  # a reader may leave out the prefix token
-    if list(ids[first:]) != list(row):
-        return None
-    following, _ = spans[first + tokens]
-    return min(following, max(end for _, end in spans[: first + tokens]))

@@ -9,13 +9,18 @@ from collections import Counter
 
 import pytest
 import torch
+from tokenizers import processors
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.trainers import BpeTrainer
+from transformers import PreTrainedTokenizerFast
 
 from benchmarks.compatibility.tokenizers import tokenizer as tokenizer_called
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.pairs.document_texts import document_blocks
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.protocols import CutText, ReadsTexts
-from leakage_tasks.targets.suffix.text_reader import CausalTextReader, cut_text
+from leakage_tasks.targets.suffix.text_cut import cut_text
+from leakage_tasks.targets.suffix.text_reader import CausalTextReader
 from tests.chats import chat_model, chat_tokenizer
 from tests.oracles import letters, merging, tiny_gpt2
 
@@ -119,6 +124,47 @@ def test_a_character_of_several_tokens_is_left_out_of_a_cut_text():
     assert texts[row.index(tokenizer.convert_tokens_to_ids("<0xC3>"))] == "the "
     assert "the é" in texts
     assert texts == sorted(texts, key=len)
+
+
+class Counting:
+    """A tokenizer that counts the characters that it reads."""
+
+    is_fast = True
+
+    def __init__(self, tokenizer):
+        self.tokenizer, self.characters = tokenizer, 0
+
+    def __call__(self, text, **settings):
+        self.characters += len(text)
+        return self.tokenizer(text, **settings)
+
+
+def test_only_the_beginning_of_a_long_text_is_read_again_for_its_cut():
+    tokenizer = copy.deepcopy(merging())
+    counting = Counting(tokenizer)
+    text = "the pin is 1234 and the dog saw it " * 400
+    row = tokenizer(text, add_special_tokens=False)["input_ids"]
+    whole = tokenizer.decode(row[:20])
+    assert cut_text(text, row, 20, tokenizer.decode, counting).text == whole
+    assert counting.characters < len(text) / 10
+    # One token may be longer than the beginning that is read.
+    tokenizer.add_tokens(["=" * 5000])
+    text = "=" * 5000 + text
+    row = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert len(cut_text(text, row, 2, tokenizer.decode, tokenizer).text) in range(5001, 5010)
+
+
+@pytest.mark.parametrize("trim", [False, True])
+def test_a_cut_text_keeps_the_white_space_of_its_tokens(trim: bool):
+    """A tokenizer like that of GPT-2 leaves white space out of the characters of a token."""
+    text = "a poem   \n\n\n      of lines   \n      and the pin"
+    backend = copy.deepcopy(merging()).backend_tokenizer
+    backend.train_from_iterator([text] * 9, BpeTrainer(vocab_size=300, initial_alphabet=ByteLevel.alphabet()))
+    backend.post_processor = processors.ByteLevel(trim_offsets=trim)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend)
+    row = tokenizer(text, add_special_tokens=False)["input_ids"]
+    for number in range(1, len(row)):
+        assert cut_text(text, row, number, tokenizer.decode, tokenizer).text == tokenizer.decode(row[:number])
 
 
 def test_a_context_that_leaves_no_room_is_an_error():
