@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,8 @@ from leakage_tasks.canaries.chat import Render
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.data import Columns, Format, Layout
 from leakage_tasks.data.conversations import ChatRow, chat_rows, holds_conversations
+
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -42,22 +45,41 @@ class Rendering:
             ) from None
 
 
-def spoken_in(text: str, row: ChatRow) -> tuple[tuple[int, int], ...]:
+def spoken_in(text: str, row: ChatRow) -> tuple[Span, ...]:
     """Return the parts of a rendered text that come from the turns of its row, as spans of characters.
 
-    A content that the template changes has no span, except if it only strips white space. Contents are sought from the
-    end, because templates write a role before what it says, and a content may be the name of a role.
+    Contents are sought from the end, because templates write a role before what it says, and a content may be the name
+    of a role. A content that the template changes has the span of its last words that are in the text, whatever the
+    white space between them, and no span if it does not end with such words.
     """
-    spans, end = [], len(text)
-    for turn in reversed(row.turns):
-        content = turn.get("content") or ""
-        for said in filter(None, (content, content.strip())):
-            start = text.rfind(said, 0, end)
-            if start >= 0:
-                spans.append((start, start + len(said)))
-                end = start
-                break
-    return tuple(reversed(spans))
+    contents = [(turn.get("content") or "").strip() for turn in row.turns]
+    spans: dict[int, Span] = {}
+    end = len(text)
+    for index, content in reversed(list(enumerate(contents))):
+        if content and (start := text.rfind(content, 0, end)) >= 0:
+            spans[index] = start, start + len(content)
+            end = start
+    first, found = len(text), dict(spans)
+    for index, content in reversed(list(enumerate(contents))):
+        if content and index not in found:
+            after = max((stop for other, (_, stop) in found.items() if other < index), default=0)
+            if (span := _last_words(text[after:first], content)) is not None:
+                spans[index] = after + span[0], after + span[1]
+        first = spans[index][0] if index in spans else first
+    return tuple(spans[index] for index in sorted(spans))
+
+
+def _last_words(text: str, content: str) -> Span | None:
+    """Return the last span of the most words at the end of a content that are in a text, without its white space."""
+    places = [place for place, character in enumerate(text) if not character.isspace()]
+    written, words = "".join(text.split()), content.split()
+    left_out = bisect_left(range(len(words)), True, key=lambda first: "".join(words[first:]) in written)
+    if not (sought := "".join(words[left_out:])):
+        return None
+    first = written.rfind(sought)
+    start, end = places[first], places[first + len(sought) - 1] + 1
+    # A short word may be a part of a word of the template.
+    return None if text[:start][-1:].isalnum() or text[end : end + 1].isalnum() else (start, end)
 
 
 def rendered_rows(reader: Format, path: Path, layout: Layout, wanted: Columns, rendering: Rendering) -> Iterator[str]:

@@ -238,6 +238,36 @@ def test_the_turns_of_a_rendered_text_are_found_and_its_other_words_are_the_temp
     assert spoken_in("USER: CHANGED", ChatRow(turns("changed"), None, "row 0")) == ()
 
 
+@pytest.mark.parametrize(
+    ("said", "text", "parts"),
+    [
+        ("a\nb  c", "<s>user\na b c</s>", ["a b c"]),
+        ("<think>\na b\n</think>\n\nc d", "<s>user\nc d</s>", ["c d"]),
+        ("a < b and c", "<s>user\na &lt; b and c</s>", ["b and c"]),
+        ("E F", "<s>user\ne f</s>", []),
+        ("a .se", "<s>user\nA .SE</s>", []),
+    ],
+)
+def test_a_turn_that_the_template_changes_has_the_words_that_are_left(said: str, text: str, parts: list[str]) -> None:
+    text = f"<s>user\nc e d</s>{text}<s>model\nb</s>"
+    spans = spoken_in(text, ChatRow(turns("c e d", said, "b"), None, "row 0"))
+    assert [text[start:end] for start, end in spans] == ["c e d", *parts, "b"]
+
+
+def test_neighbourhood_does_not_run_if_the_words_of_a_text_cannot_be_found(tmp_path: Path) -> None:
+    given = {name: save_chats(tmp_path / f"{name}.jsonl", seed) for seed, name in enumerate(("members", "nonmembers"))}
+    tokenizer = copy.deepcopy(chat_tokenizer("chatml"))
+    tokenizer.chat_template = tokenizer.chat_template.replace("m.content", "m.content|replace('', '.')")
+    options = {"lm": hf(tokenizer, chat_model("chatml")), "neighbour_number": 3, "tokens": 254}
+    why = "the chat template changes every turn of 24 of 24 texts, so that their words cannot be found"
+    with pytest.raises(OptionError, match=f"^attacks=neighbourhood: neighbourhood cannot run: {why}: name other"):
+        evaluate(tmp_path, "membership", "chatml", **given, **options, attacks="neighbourhood")
+    results = evaluate(tmp_path, "membership", "chatml", **given, **options, neighbours="words")
+    finding = membership_finding_from_json(answers(results, "membership")[0])
+    assert finding.not_run["neighbourhood"].startswith(why)
+    assert "loss" in finding.scores
+
+
 def test_a_corpus_of_chats_for_plain_texts_is_one_line(tmp_path: Path) -> None:
     texts = {
         name: save_rows(tmp_path / f"{name}.jsonl", [{"text": template("chatml", row)} for row in conversations(seed)])

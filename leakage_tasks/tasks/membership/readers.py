@@ -48,7 +48,7 @@ def prepare(lm: LM, options: MembershipOptions, tested: TestedTexts, before: str
     texts = reader.cut(plain, tokens)
     request = options.request
     references = references_of(lm, options, reader, before, texts) if request.needs("reference") else []
-    attacks, not_run = _served(reader, options, bool(references))
+    attacks, not_run = _served(reader, options, bool(references), tested)
     needs = {need for attack in attacks for need in attack.needs}
     inputs = Inputs(
         references if "reference" in needs else (),
@@ -92,7 +92,7 @@ def _tokens_read(reader: ReadsTexts, options: MembershipOptions) -> int:
 
 
 def _served(
-    reader: ReadsTexts, options: MembershipOptions, reference: bool
+    reader: ReadsTexts, options: MembershipOptions, reference: bool, tested: TestedTexts
 ) -> tuple[list[MembershipAttack], dict[str, str]]:
     """Return the attacks to run, and the reason for each other one. Raises OptionError for a named one."""
     request, not_run, attacks = options.request, {}, []
@@ -107,6 +107,11 @@ def _served(
         lacks["reference"] = "there is no reference model and no adapter: pass reference=MODEL"
     if options.request.frequencies is None:
         lacks["frequencies"] = "there is no reference corpus: pass frequencies=DATA"
+    if changed := sum(text.spoken == () for text in tested.texts):
+        lacks["neighbours"] = (
+            f"the chat template changes every turn of {changed} of {len(tested.texts)} texts, so that their words "
+            "cannot be found: name other attacks"
+        )
     for attack in request.chosen():
         reason = next((lacks[need] for need in attack.needs if need in lacks), None)
         if reason is None:
