@@ -16,7 +16,6 @@ from leakage_tasks.data.additions import json_with_addition
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.chat import Turns
 from leakage_tasks.data.layout import (
-    CHATS,
     TEXT,
     Additions,
     Columns,
@@ -28,6 +27,7 @@ from leakage_tasks.data.layout import (
     note_label,
 )
 from leakage_tasks.data.lines import BOM, LineFormat, check_rows, open_source, outline_of
+from leakage_tasks.data.mixed_rows import check_alike
 from leakage_tasks.data.turns import Dialect, chat_problem, dialect_of, is_chat, looks_like_chat, turns_of
 
 
@@ -106,8 +106,8 @@ def _surveyed(source: Path, wanted: Columns, layout: Layout, kinds: dict[str, bo
         columns.update(dict.fromkeys(row))
         if not layout.rows:
             layout.text, layout.shape = choose_texts(source, list(row), wanted)
-        elif layout.text not in row and layout.shape is None and wanted.text == TEXT and not wanted.text_named:
-            _check_other_column(source, number, row, layout.text)
+        elif wanted.text == TEXT and not wanted.text_named:
+            check_alike(f"{source}:{number}", row, layout)
         parts = (layout.text,) if layout.shape is None else layout.shape.parts(row)
         for column in parts:
             _check_text(source, number, column, row.get(column), layout, kinds)
@@ -168,17 +168,6 @@ def _check_text(source: Path, number: int, column: str, value: Any, layout: Layo
         raise PlantingError(f"{source}:{number}: column {column!r} holds {type_name}, expected text: fix the row")
     if chat and column not in layout.dialects and (dialect := dialect_of(value)) is not None:
         layout.dialects[column] = dialect
-
-
-def _check_other_column(source: Path, number: int, row: dict[str, Any], text: str) -> None:
-    """Raise PlantingError if a row without the text column has its text in another usual column."""
-    if (other := next((name for name in (TEXT, *CHATS) if row.get(name)), None)) is not None:
-        raise PlantingError(
-            subject=f"{source}:{number}",
-            problem=f"has {other!r} in place of {text!r}, the column of the first row",
-            remedy="write all rows alike, or name the column to read with {}",
-            option="text_column",
-        )
 
 
 def _check_source(source: Path, number: int, row: dict[str, Any], layout: Layout) -> None:
