@@ -36,7 +36,7 @@ def template_of(tokenizer: Any, arguments: Mapping[str, Any] | None = None) -> R
     refuses.
     """
 
-    def render(turns: Sequence[Mapping[str, Any]], **more: Any) -> str:
+    def render(turns: Sequence[Mapping[str, Any]], /, **more: Any) -> str:
         try:
             text = tokenizer.apply_chat_template(
                 turns, tokenize=False, add_generation_prompt=False, **{**(arguments or {}), **more}

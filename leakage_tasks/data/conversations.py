@@ -135,6 +135,10 @@ def _tools(value: Any, origin: str) -> Any:
 
 
 def _arguments(value: Any, origin: str) -> Mapping[str, Any] | None:
-    if value is not None and not isinstance(value, dict):
+    try:
+        given = parse_json(value) if isinstance(value, str) and value else value
+    except ValueError:
+        given = value
+    if given not in (None, "") and not isinstance(given, dict):
         raise PlantingError(f"{origin}: its {ARGUMENTS!r} are no object of names and values: fix the row")
-    return value or None
+    return given or None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from leakage_tasks.canaries.chat import Render
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.data import Columns, Format, Layout
-from leakage_tasks.data.conversations import ChatRow, chat_rows, holds_conversations
+from leakage_tasks.data.conversations import ARGUMENTS, ChatRow, chat_rows, holds_conversations
 
 Span = tuple[int, int]
 
@@ -36,13 +37,22 @@ class Rendering:
         added = self.system is not None and turns[0]["role"] != "system"
         if added:
             turns = [{"role": "system", "content": self.system}, *turns]
+        given = {"tools": row.tools} if row.tools else {}
         try:
-            return self.render(turns, **{**({"tools": row.tools} if row.tools else {}), **(row.arguments or {})})
+            return self.render(turns, **(given | dict(row.arguments or {})))
         except TargetError as error:
             unless = ", or leave --system_instruction out" if added else ""
-            raise OptionError(
-                f"{row.origin}: {error.problem}: change the turns as your trainer does, or remove the row{unless}"
-            ) from None
+            wrong = "the turns as your trainer does"
+            if row.arguments and self._renders(turns, given):
+                wrong, unless = f"its {ARGUMENTS!r}, without which it can be rendered", ""
+            raise OptionError(f"{row.origin}: {error.problem}: change {wrong}, or remove the row{unless}") from None
+
+    def _renders(self, turns: Sequence[dict[str, Any]], given: dict[str, Any]) -> bool:
+        try:
+            self.render(turns, **given)
+        except TargetError:
+            return False
+        return True
 
 
 def spoken_in(text: str, row: ChatRow) -> tuple[Span, ...]:

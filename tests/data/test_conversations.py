@@ -178,6 +178,18 @@ def test_rows_carry_arguments_of_the_template(tmp_path: Path, kind: str) -> None
     assert (first.arguments, second.arguments) == ({"thinking": True}, None)
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_arguments_of_the_template_may_be_json_text_or_empty(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"rows.{kind}"
+    rows = [{"instruction": "a", "output": "b", "chat_template_kwargs": text} for text in ('{"x": 1}', "")]
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        path.write_text('instruction,output,chat_template_kwargs\na,b,"{""x"": 1}"\na,b,\n')
+    layout = format_of(path).survey(path, Columns())
+    assert [row.arguments for row in chat_rows(format_of(path), path, layout, Columns())] == [{"x": 1}, None]
+
+
 def test_a_null_turn_of_a_typed_column_is_one_line_and_has_no_text(tmp_path: Path) -> None:
     row = {"messages": [{"role": "user", "content": "a"}, None]}
     with pytest.raises(PlantingError, match=r"row 0 \(from 0\): turn 2: has no 'role': name its speaker"):

@@ -569,6 +569,18 @@ def test_a_row_of_text_among_chats_is_named_by_its_line(tmp_path: Path) -> None:
             evaluate(tmp_path, "memorization", "chatml", flag, data=data, prefix=PREFIX, suffix=SUFFIX)
 
 
+def test_wrong_arguments_of_the_template_are_named() -> None:
+    render = rendering_of(hf(chat_tokenizer("chatml"), chat_model("chatml")), Chat())
+    row = conversations(0)[0]
+    assert render.text(ChatRow(row, None, "row 0", {"turns": 1})) == template("chatml", row)
+    message = r"^row 0: .*\(TypeError\): change its 'chat_template_kwargs', without which it can be rendered, or remove"
+    with pytest.raises(OptionError, match=message):
+        render.text(ChatRow(row, None, "row 0", {"tokenize": True}))
+    render = rendering_of(hf(chat_tokenizer("gemma"), chat_model("gemma")), Chat())
+    with pytest.raises(OptionError, match="change the turns as your trainer does, or remove the row$"):
+        render.text(ChatRow(turns("a", "b", first="system"), None, "row 0", {"tokenize": True}))
+
+
 def test_a_row_of_the_hub_is_named_by_its_data_set(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     table = pa.Table.from_pylist([{"messages": row} for row in conversations(0)])
