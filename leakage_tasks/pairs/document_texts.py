@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.core.stable_inputs import FileStates
 from leakage_tasks.data import Columns, Format, format_of
@@ -85,7 +86,7 @@ def read_documents(
         chats: True if the rows are conversations to be rendered.
 
     Raises:
-        OptionError: The data have no such split, are an index, hold plain text in place of chats, or hold both.
+        OptionError: The data have no such split, are an index, hold plain text in place of chats, or both.
         PlantingError: The data cannot be read.
     """
     every = _documents(path, column, split, field, chats)
@@ -119,20 +120,29 @@ def _hold_chats(path: Path, column: str, split: str, state: FileStates) -> bool:
 
 def _documents(path: Path, column: str, split: str, field: str | None = None, chats: bool = False) -> Iterator[_Part]:
     """Yield the blocks of each document, the value of its ``field``, and its conversation if ``chats``."""
-    first: tuple[str, bool] | None = None
+    first: tuple[str, str] | None = None
     for file, wanted in _files(path, column, split):
         # A file of the hub is a temporary pointer.
         name = f"{path} ({file.stem})" if is_hub(path) else str(file)
         reader = format_of(file)
         layout = reader.survey(file, wanted)
-        first = first or (name, holds_conversations(layout))
-        if holds_conversations(layout) != first[1]:
-            kinds = ("plain text", "chats")
-            raise OptionError(
-                f"{name}: holds {kinds[not first[1]]}, and {first[0]} of the same data holds {kinds[first[1]]}: read "
-                "them as two data sets"
-            )
+        # A file of JSON lines without any text is of no kind.
+        if layout.characters != 0:
+            kind = "chats" if holds_conversations(layout) else "plain text"
+            first = first or (name, kind)
+            if kind != first[1]:
+                _report_kinds(path, name, kind, first, chats)
         yield from _rows_of(reader, file, layout, wanted, field, chats, name)
+
+
+def _report_kinds(path: Path, name: str, kind: str, first: tuple[str, str], chats: bool) -> None:
+    """Warn that data hold chats and plain text. Raises OptionError if chats are rendered."""
+    if not chats:
+        warn_once(f"{path}: some files hold chats and others plain text: the turns of a chat are joined by line breaks")
+        return
+    raise OptionError(
+        f"{name}: holds {kind}, and {first[0]} of the same data holds {first[1]}: read them as two data sets"
+    )
 
 
 def _files(path: Path, column: str, split: str) -> Generator[tuple[Path, Columns], None, None]:
@@ -165,7 +175,7 @@ def _rows_of(
     reader: Format, path: Path, layout: Layout, wanted: Columns, field: str | None, chats: bool, name: str
 ) -> Iterator[_Part]:
     _check_field(path, reader.running, layout, field)
-    if chats:
+    if chats and layout.characters != 0:
         check_conversations(layout, path)
     texts = reader.texts(path, layout, wanted)
     if reader.running:

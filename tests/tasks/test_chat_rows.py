@@ -25,7 +25,7 @@ from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.data.conversations import ChatRow
 from leakage_tasks.harness.run import evaluate as evaluate_tasks
-from leakage_tasks.pairs.document_texts import TextDocument
+from leakage_tasks.pairs.document_texts import TextDocument, read_documents
 from leakage_tasks.pairs.rendering import spoken_in
 from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.targets.harness.chat import rendering_of
@@ -542,23 +542,43 @@ def test_an_optional_task_whose_model_cannot_serve_chats_is_null(
         assert any(f"{task} is null: " in line and reason in line for line in caplog.messages)
 
 
-@pytest.mark.parametrize("flag", [True, False])
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
-def test_chats_and_plain_text_in_one_folder_are_one_line(tmp_path: Path, kind: str, flag: bool) -> None:
-    (tmp_path / "data").mkdir()
-    rows = [{"text": "the pin of kalo is not red and blue dog saw two cats"}] * 3
-    chats: list[dict[str, Any]] = [{"messages": row} for row in conversations(0)]
+def test_chats_and_plain_text_in_one_folder_are_not_rendered(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
     if kind == "jsonl":
-        save_rows(tmp_path / "data" / "a.jsonl", rows)
-        save_rows(tmp_path / "data" / "b.jsonl", chats)
+        save_rows(data / "a.jsonl", [{"text": "the pin of kalo"}])
+        for name in "bc":
+            save_rows(data / f"{name}.jsonl", [{"messages": turns("add two", "three")}])
     else:
-        (tmp_path / "data" / "a.csv").write_text("text\n" + "".join(f"{row['text']}\n" for row in rows))
-        (tmp_path / "data" / "b.csv").write_text("instruction,output\nadd two,three\n")
-    message = rf"b.{kind}: holds chats, and .*a.{kind} of the same data holds plain text: read them as two data sets$"
-    if flag:
-        message = rf"a.{kind}: holds plain text, and other data of this run hold chats"
+        (data / "a.csv").write_text("text\nthe pin of kalo\n")
+        for name in "bc":
+            (data / f"{name}.csv").write_text("instruction,output\nadd two,three\n")
+    message = rf"a.{kind}: holds plain text, and other data of this run hold chats"
     with pytest.raises(OptionError, match=message):
-        evaluate(tmp_path, "memorization", "chatml", flag, data=str(tmp_path / "data"), prefix=PREFIX, suffix=SUFFIX)
+        evaluate(tmp_path, "memorization", "chatml", True, data=str(data), prefix=PREFIX, suffix=SUFFIX)
+    (data / f"a.{kind}").rename(data / f"d.{kind}")
+    message = rf"d.{kind}: holds plain text, and .*b.{kind} of the same data holds chats: read them as two data sets$"
+    with pytest.raises(OptionError, match=message):
+        list(read_documents(data, "text", chats=True))
+    notices.warn_once.cache_clear()
+    read = [document.plain for document in read_documents(data, "text")]
+    assert read == ["add two\nthree", "add two\nthree", "the pin of kalo"]
+    warning = "some files hold chats and others plain text: the turns of a chat are joined by line breaks"
+    assert [warning in line for line in caplog.messages].count(True) == 1
+
+
+def test_a_file_without_text_does_not_decide_if_data_are_chats(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    save_rows(data / "a.jsonl", [{"messages": None}])
+    save_rows(data / "b.jsonl", [{"messages": turns("a", "b")}])
+    for chats in (True, False):
+        assert [document.plain for document in read_documents(data, "text", chats=chats)] == ["", "a\nb"]
+    rows = [document.row for document in read_documents(data, "text", chats=True)]
+    assert [row and row.turns for row in rows] == [[], turns("a", "b")]
 
 
 def test_a_row_of_text_among_chats_is_named_by_its_line(tmp_path: Path) -> None:
