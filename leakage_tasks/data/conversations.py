@@ -136,9 +136,9 @@ def _tools(value: Any, origin: str) -> Any:
 
 def _arguments(value: Any, origin: str) -> Mapping[str, Any] | None:
     try:
-        given = parse_json(value) if isinstance(value, str) and value else value
+        arguments = parse_json(value) if isinstance(value, str) and value else value
     except ValueError:
-        given = value
-    if given not in (None, "") and not isinstance(given, dict):
+        arguments = value
+    if arguments not in (None, "") and not isinstance(arguments, dict):
         raise PlantingError(f"{origin}: its {ARGUMENTS!r} are no object of names and values: fix the row")
-    return given or None
+    return arguments or None

@@ -14,13 +14,13 @@ from leakage_tasks.data.turns import looks_like_chat
 def check_alike(origin: str, row: Mapping[str, Any], layout: Layout) -> None:
     """Raise PlantingError, which names ``origin``, if a row without text in its columns has it in other columns."""
     shape = layout.shape
-    own = (layout.text,) if shape is None else shape.answers
-    if any(row.get(name) is not None for name in own):
+    expected = (layout.text,) if shape is None else shape.answers
+    if any(row.get(name) is not None for name in expected):
         return
     usual = [(TEXT,), *((name,) for name in CHATS), *map(_columns, SHAPES)]
     other = next((names for names in usual if all(_has_text(name, row.get(name)) for name in names)), None)
     if other is not None:
-        first = own if shape is None else _columns(shape)
+        first = expected if shape is None else _columns(shape)
         raise PlantingError(
             subject=origin,
             problem=f"has {_named(other)} in place of {_named(first)}, the column{'s'[: len(first) > 1]} of the first "

@@ -173,7 +173,9 @@ def has_double(device: torch.device) -> bool:
 def check_double(device: torch.device, what: str) -> None:
     """Raise OptionError if a device lacks the double precision in which ``what`` computes."""
     if not has_double(device):
-        raise OptionError(f"device='{device.type}': has no double precision, in which {what} computes: use cpu or cuda")
+        raise OptionError(
+            f"device='{device.type}': has no double precision, in which {what} computes: use --device cpu or cuda"
+        )
 
 
 def unreadable(kind: str, name: Any, reason: str, *, more: str = "") -> TargetError:

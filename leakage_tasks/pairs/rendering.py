@@ -37,19 +37,19 @@ class Rendering:
         added = self.system is not None and turns[0]["role"] != "system"
         if added:
             turns = [{"role": "system", "content": self.system}, *turns]
-        given = {"tools": row.tools} if row.tools else {}
+        tools = {"tools": row.tools} if row.tools else {}
         try:
-            return self.render(turns, **(given | dict(row.arguments or {})))
+            return self.render(turns, **(tools | dict(row.arguments or {})))
         except TargetError as error:
             unless = ", or leave --system_instruction out" if added else ""
             wrong = "the turns as your trainer does"
-            if row.arguments and self._renders(turns, given):
+            if row.arguments and self._renders(turns, tools):
                 wrong, unless = f"its {ARGUMENTS!r}, without which it can be rendered", ""
             raise OptionError(f"{row.origin}: {error.problem}: change {wrong}, or remove the row{unless}") from None
 
-    def _renders(self, turns: Sequence[dict[str, Any]], given: dict[str, Any]) -> bool:
+    def _renders(self, turns: Sequence[dict[str, Any]], tools: dict[str, Any]) -> bool:
         try:
-            self.render(turns, **given)
+            self.render(turns, **tools)
         except TargetError:
             return False
         return True
@@ -81,7 +81,7 @@ def spoken_in(text: str, row: ChatRow) -> tuple[Span, ...]:
 
 def _last_words(text: str, content: str) -> Span | None:
     """Return the last span of the most words at the end of a content that are in a text, without its white space."""
-    places = [place for place, character in enumerate(text) if not character.isspace()]
+    places = [index for index, character in enumerate(text) if not character.isspace()]
     written, words = "".join(text.split()), content.split()
     left_out = bisect_left(range(len(words)), True, key=lambda first: "".join(words[first:]) in written)
     if not (sought := "".join(words[left_out:])):

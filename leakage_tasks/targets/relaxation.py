@@ -51,7 +51,7 @@ class Reader(Generic[Model]):
     """Number of leading features of a token that are its embedding, see :class:`Relaxation`."""
 
     def __init__(self, target: Model, canaries: Sequence[Canary], double: bool) -> None:
-        check_double(target.device, "this search")
+        check_double(target.device, "the attack inversion")
         self._target = copy.copy(target)
         self._target.model = frozen(target.model, double)
         self._labels = torch.tensor([target.place_of(canary.label) for canary in canaries], device=target.device)

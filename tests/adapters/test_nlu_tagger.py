@@ -141,7 +141,7 @@ def test_models_in_memory() -> None:
 
 def test_a_device_without_double_precision_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "WITHOUT_DOUBLE", {"cpu"})
-    with pytest.raises(OptionError, match="has no double precision, in which a tagger computes: use cpu or cuda"):
+    with pytest.raises(OptionError, match="double precision, in which a tagger computes: use --device cpu or cuda"):
         load(folder)
 
 

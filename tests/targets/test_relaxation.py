@@ -22,7 +22,8 @@ from transformers import (
 
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import word_list
-from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.models import loading
 from leakage_tasks.models.nlu_inputs import nlu_inputs
 from leakage_tasks.targets import ClassifierTarget, Relaxation, TaggerTarget
 from tests.oracles import tiny_bert, wordpiece
@@ -333,3 +334,10 @@ def test_a_gpu_gives_the_same_costs_and_gradients(characters: bool, double: bool
         costs = relaxed.costs(which.to(device), relaxed.mixed(which.to(device), weights))
         found.append([each.detach().cpu() for each in (costs, *torch.autograd.grad(costs.sum(), weights))])
     torch.testing.assert_close(*found, rtol=1e-8 if double else 1e-3, atol=1e-8 if double else 1e-3)
+
+
+def test_the_attack_inversion_is_named_on_a_device_without_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = tagger(False)
+    monkeypatch.setattr(loading, "WITHOUT_DOUBLE", {"cpu"})
+    with pytest.raises(OptionError, match="in which the attack inversion computes: use --device cpu or cuda"):
+        case.relaxed()

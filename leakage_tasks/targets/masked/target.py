@@ -34,7 +34,7 @@ class MaskedTarget(RowModel):
     Language Model Scoring", Equation 1) in bits, with the sign changed. A word of several tokens is masked token by
     token. The special tokens that the tokenizer adds around a text are read, but not scored.
 
-    Logits are normalised in float64 for every precision of the model. ``settings`` are arguments of
+    Logits are normalised in double precision for every precision of the model. ``settings`` are arguments of
     :class:`~leakage_tasks.targets.batches.RowModel`. Raises TargetError for a tokenizer without mask token.
     """
 
@@ -173,7 +173,7 @@ class MaskedTarget(RowModel):
         return torch.cat([bits, logits.argmax(-1)[:, None]], dim=1)
 
     def _read(self, ids: Tensor, mask: Tensor, columns: Tensor) -> Tensor:
-        """Return logits ``[n, vocabulary]`` at one column of each row, float64."""
+        """Return logits ``[n, vocabulary]`` at one column of each row, in double precision."""
         columns = moved(columns, self.device)
         with torch.inference_mode(), full_float32(self.device), _only_at(self.model, columns):
             logits = self.model(input_ids=moved(ids, self.device), attention_mask=moved(mask, self.device)).logits

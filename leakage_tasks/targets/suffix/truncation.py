@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,14 +63,17 @@ class Cut:
 
     def cpu(self) -> Cut:
         """Return the distributions on the CPU."""
-        here = {name: getattr(self, name).cpu() for name in ("logits", "most", "least", "log_total")}
-        return replace(self, **here)
+        return self._each(Tensor.cpu)
 
     def take(self, rows: Tensor) -> Cut:
         """Return the distributions ``rows``."""
-        return Cut(
-            self.logits[rows], self.temperature, self.most[rows], self.least[rows], self.log_total[rows], self.whole
-        )
+        return self._each(lambda tensor: tensor[rows])
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Cut:
+        tensors: dict[str, Any] = {
+            name: change(getattr(self, name)) for name in ("logits", "most", "least", "log_total")
+        }
+        return replace(self, **tensors)
 
 
 def slices(logits: Tensor) -> Iterator[Tensor]:

@@ -110,6 +110,7 @@ def test_control_c_says_how_to_go_on(study: Study, toy: Toy, leakage: Leakage, t
         (["coins"], "study coins/table-1 has no scale small: use smoke, paper"),
         (["coins", "--scale", "smoke", "--trials", "0"], "--trials is 0: use 1 or more"),
         (["coins", "--scale", "smoke", "--jobs", "-1"], "--jobs is -1: use 1 or more"),
+        (["coins", "--scale", "smoke", "--jobs", "0"], "--jobs is 0: use 1 or more"),
     ],
 )
 def test_what_is_wrong_is_one_line(study: Study, leakage: Leakage, arguments: list[str], message: str) -> None:
