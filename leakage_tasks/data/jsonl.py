@@ -107,7 +107,7 @@ def _surveyed(source: Path, wanted: Columns, layout: Layout, kinds: dict[str, bo
         if not layout.rows:
             layout.text, layout.shape = choose_texts(source, list(row), wanted)
         elif wanted.text == TEXT and not wanted.text_named:
-            check_alike(f"{source}:{number}", row, layout)
+            check_alike(source, number, row, layout)
         parts = (layout.text,) if layout.shape is None else layout.shape.parts(row)
         for column in parts:
             _check_text(source, number, column, row.get(column), layout, kinds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
@@ -11,8 +12,8 @@ from leakage_tasks.data.shapes import SHAPES, RowShape
 from leakage_tasks.data.turns import looks_like_chat
 
 
-def check_alike(origin: str, row: Mapping[str, Any], layout: Layout) -> None:
-    """Raise PlantingError, which names ``origin``, if a row without text in its columns has it in other columns."""
+def check_alike(source: Path, number: int, row: Mapping[str, Any], layout: Layout) -> None:
+    """Raise PlantingError if a row, the line ``number`` of ``source``, has text in other columns than the first row."""
     shape = layout.shape
     expected = (layout.text,) if shape is None else shape.answers
     if any(row.get(name) is not None for name in expected):
@@ -22,9 +23,9 @@ def check_alike(origin: str, row: Mapping[str, Any], layout: Layout) -> None:
     if other is not None:
         first = expected if shape is None else _columns(shape)
         raise PlantingError(
-            subject=origin,
-            problem=f"has {_named(other)} in place of {_named(first)}, the column{'s'[: len(first) > 1]} of the first "
-            "row",
+            subject=f"{source}:{number}",
+            problem=f"has {_named(other)} in place of {_named(first)}, the "
+            f"{'columns' if len(first) > 1 else 'column'} of the first row",
             remedy="write all rows alike, or name the column to read with {}",
             option="text_column",
         )

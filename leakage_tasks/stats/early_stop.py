@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from leakage_tasks.stats.clusters import clustered_share
 from leakage_tasks.stats.intervals import parts, percentiles
 
+RESAMPLES = 1000
+"""Number of bootstrap samples."""
+
 
 def early_stop_interval(
     guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int, documents: Sequence[int] | None = None
@@ -26,7 +29,7 @@ def early_stop_interval(
     ranked = _RankedGuesses.of(made, numbers)
     counted = ranked.finds & (ranked.wrong.cumsum() < wrong)
     found = {pair for (pair, _), finds in zip(made, counted, strict=True) if finds}
-    low, high = bootstrap_early_stop(made, pairs, wrong, documents)
+    low, high = ranked.interval(pairs, wrong)
     least, most = clustered_share([float(pair in found) for pair in range(pairs)], numbers)
     return min(low, least), max(high, most)
 
@@ -36,7 +39,7 @@ def bootstrap_early_stop(
     pairs: int,
     wrong: int,
     documents: Sequence[int] | None = None,
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
 ) -> tuple[float, float]:
     """Return the 95 % bootstrap interval of the share of pairs guessed right before the ``wrong``-th wrong guess.
 
@@ -58,10 +61,9 @@ def bootstrap_early_stop(
     """
     if not pairs:
         raise ValueError("no pairs to resample")
-    ranked = _RankedGuesses.of(guesses, range(pairs) if documents is None else documents)
-    generator, width = np.random.default_rng(0), max(pairs, len(ranked.document))
-    shares = np.concatenate([ranked.shares(pairs, wrong, generator, size) for size in parts(resamples, width)])
-    return percentiles(shares)
+    return _RankedGuesses.of(guesses, range(pairs) if documents is None else documents).interval(
+        pairs, wrong, resamples
+    )
 
 
 class _RankedGuesses(NamedTuple):
@@ -90,7 +92,14 @@ class _RankedGuesses(NamedTuple):
         each = [numbers.setdefault(name, len(numbers)) for name in documents]
         return cls(np.array(document, np.int64), np.array(wrong, bool), np.array(finds, bool), np.bincount(each))
 
-    def shares(self, pairs: int, wrong: int, generator: np.random.Generator, resamples: int) -> NDArray[np.float64]:
+    def interval(self, pairs: int, wrong: int, resamples: int = RESAMPLES) -> tuple[float, float]:
+        """Return the interval of :func:`bootstrap_early_stop`."""
+        generator, width = np.random.default_rng(0), max(pairs, len(self.document))
+        return percentiles(
+            np.concatenate([self._shares(pairs, wrong, generator, size) for size in parts(resamples, width)])
+        )
+
+    def _shares(self, pairs: int, wrong: int, generator: np.random.Generator, resamples: int) -> NDArray[np.float64]:
         """Draw bootstrap samples of the documents. Return the share of pairs guessed right in each, ``[resamples]``."""
         number = len(self.sizes)
         draws = generator.integers(number, size=(resamples, number)) + number * np.arange(resamples)[:, None]

@@ -29,7 +29,7 @@ _CELLS = 1 << 21
 
 
 def fewest_units(tests: int = 1) -> int:
-    """Return the minimum number of units that can show a change by itself in one of several tests together.
+    """Return the minimum number of units that can show a change at the level of 5 % divided by the number of ``tests``.
 
     The two-sided p-value of n units is at least 2^(1 − n).
     """
@@ -37,6 +37,7 @@ def fewest_units(tests: int = 1) -> int:
 
 
 FEWEST_UNITS = fewest_units()
+"""Minimum number of units that can show a change in a single test."""
 
 
 @dataclass(frozen=True)

@@ -58,5 +58,5 @@ class LabelModel(RowModel):
 
 
 def label_bits(logits: Tensor) -> Tensor:
-    """Return −log2 of the probabilities of ``logits`` ``[n, labels]`` as :func:`in_double`."""
+    """Return −log2 of the probabilities of ``logits`` ``[n, labels]``, in double precision."""
     return in_double(logits).log_softmax(-1) / -LN2

@@ -89,10 +89,7 @@ def _beams(forest: Forest, requests: Sequence[tuple[int, int, int]]) -> list[lis
 def _children(forest: Forest, nodes: Nodes, best: list[list[Guess]]) -> Children:
     """Return the children that a token may follow. Add completed fillings to the ``best`` guesses of their tree."""
     children = forest.children(nodes)
-    ending = children[forest.paths.ends(children.states)]
-    trees = forest.trees_of(nodes, ending)
-    for tree in np.unique(trees).tolist():
-        best[tree] = forest.trees[tree].cheapest(nodes, ending[trees == tree], best[tree])
+    forest.add_guesses(best, nodes, children[forest.paths.ends(children.states)])
     return children[forest.paths.goes_on(children.states)]
 
 

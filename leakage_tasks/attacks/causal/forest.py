@@ -13,6 +13,7 @@ import numpy as np
 
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.search_tree import CELLS, SearchTree
+from leakage_tasks.attacks.finding import Guess
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.targets.attack_coroutine import share_rows, submit_jointly
 from leakage_tasks.targets.batching import Capacity
@@ -131,6 +132,12 @@ class Forest(SearchTree):
             here = trees == tree
             counts[here] = self.trees[tree].paths.count(states[here], paths[here])
         return counts
+
+    def add_guesses(self, best: list[list[Guess]], nodes: Nodes, ending: Children) -> None:
+        """Add the fillings that the children ``ending`` of nodes complete to the ``best`` guesses of their tree."""
+        trees = self.trees_of(nodes, ending)
+        for tree in np.unique(trees).tolist():
+            best[tree] = self.trees[tree].cheapest(nodes, ending[trees == tree], best[tree])
 
     def parts_of_trees(self, nodes: Nodes, children: Children) -> Iterator[TreePart]:
         """Yield the nodes of each tree, without cached states, and their children."""

@@ -78,7 +78,7 @@ def _counts(forest: Forest, requests: Sequence[_Request]) -> list[RankCount | No
 
 
 class _Counting:
-    """Counts in the trees of a forest. The nodes below the latest ones are read first, which limits the memory."""
+    """Counts in the trees of a forest, depth first, which limits the memory."""
 
     def __init__(self, forest: Forest, requests: Sequence[_Request]) -> None:
         self._forest, self._requests = forest, requests
@@ -139,8 +139,7 @@ class _Counting:
             fillings = forest.count(ending.states, tokens, trees) - self._secrets.of(tokens, trees)
             for counts, bounds in zip(self._counts, self._bounds, strict=True):
                 np.add.at(counts, trees, np.where(ending.costs <= bounds[trees], fillings, 0))
-            for tree in np.unique(trees).tolist():
-                self._best[tree] = forest.trees[tree].cheapest(nodes, ending[trees == tree], self._best[tree])
+            forest.add_guesses(self._best, nodes, ending)
         return children[paths.goes_on(children.states)]
 
     def _keep(self, nodes: Nodes, children: Children) -> None:

@@ -9,12 +9,12 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from leakage_tasks.attacks.streams import stream_of
+from leakage_tasks.pairs.rendering import Span
 
 CHANGED = 0.15
 """Share of the words or tokens that a similar text changes, at least one."""
 Similar = Callable[[str, int, int], list[str]]
 """A function of a text, the number of similar texts and a seed."""
-Span = tuple[int, int]
 Spoken = Callable[[str], Sequence[Span] | None]
 """A function that returns the spans of a text that may change; None for a whole text."""
 

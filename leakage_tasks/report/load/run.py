@@ -183,8 +183,10 @@ class Run:
 def adapter_base(folder: Path) -> str | None:
     """Return the base model that an adapter's PEFT file names, "" if it names none; None for another folder."""
     settings = _settings(folder / "adapter_config.json")
-    base = None if settings is None else settings.get("base_model_name_or_path")
-    return None if settings is None else base if isinstance(base, str) else ""
+    if settings is None:
+        return None
+    base = settings.get("base_model_name_or_path")
+    return base if isinstance(base, str) else ""
 
 
 def is_encoder_decoder(folder: Path) -> bool:

@@ -79,7 +79,7 @@ class ClassifierTarget(LabelModel):
             return module(torch.arange(len(module.weight), device=module.weight.device))
 
     def label_costs_of(self, rows: IntArray, embedded: Tensor) -> Tensor:
-        """Return costs in bits ``[n, labels]`` of rows with given embeddings, as :func:`label_bits` does."""
+        """Return costs in bits ``[n, labels]`` of rows with given embeddings, in double precision."""
         ids = torch.from_numpy(np.ascontiguousarray(rows)).to(self.device)
         with _reading(self.model, ids, embedded):
             return label_bits(self._logits(ids, torch.ones_like(ids)))

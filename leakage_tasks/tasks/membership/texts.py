@@ -237,9 +237,8 @@ def _in_clusters(texts: Sequence[TestedText], keys: dict[Key, Any]) -> list[Test
 def _in_parts(texts: Sequence[TestedText], seed: int) -> tuple[TestedText, ...]:
     """Return the texts with their parts: half of the clusters of each kind chooses, drawn by the seed.
 
-    Kinds of clusters are: of members, of non-members, and of both. The half is rounded down. If
-    a class has one cluster of its own and one of both, its own chooses, so that it has texts in both parts. Suspected
-    texts do not choose.
+    Kinds of clusters are: of members, of non-members, and of both. The half is rounded down. If a class has one cluster
+    of its own and one of both, its own chooses, so that it has texts in both parts. Suspected texts do not choose.
     """
     held: dict[int, set[bool]] = {}
     for text in (text for text in texts if not text.suspected):
