@@ -23,8 +23,10 @@ IN_SPREAD = 3.0
 """Least number of bins in the standard deviation of a token's cost, up to :data:`MOST` bins in all. With fewer,
 predictions are blurred, and draws vary more; more take time and no longer reduce the variance."""
 WIDEST = 0.2
-"""Largest width of a bin in bits, up to :data:`MOST` bins in all. Each token blurs a prediction by up to a bin, which
-matters most for a low rank: secrets of 16 digits took 40 % more rows with a width of 0.23."""
+"""Largest width of a bin in bits, up to :data:`MOST` bins in all, unless costs vary much. Each token blurs a prediction
+by up to a bin, which matters most for a low rank: secrets of 16 digits took 40 % more rows with a width of 0.23."""
+MOST_IN_SPREAD = 12.0
+"""Number of bins in the standard deviation of a token's cost that suffices for any width."""
 PAIR_BITS = 11
 PAIR = 1 << PAIR_BITS
 """Number of cells of a pair of pools: a power of 2, above :data:`MOST` bins and the bin after them."""
@@ -37,7 +39,7 @@ sparse matrix, so its product takes more values at once."""
 
 def bins_for(bound: float, spread: float) -> int:
     """Return the number of bins for costs in bits up to ``bound``; a token's have the standard deviation ``spread``."""
-    bins, width = FEWEST, min(spread / IN_SPREAD, WIDEST)
+    bins, width = FEWEST, max(min(spread / IN_SPREAD, WIDEST), spread / MOST_IN_SPREAD)
     while bins < MOST and bins * width < bound:
         bins *= 2
     return bins

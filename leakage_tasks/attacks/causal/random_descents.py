@@ -19,7 +19,7 @@ from leakage_tasks.attacks.causal.forest import Forest, in_forest
 from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
 from leakage_tasks.attacks.causal.proposals import MODEL_ALONE, Power, ProposalMixture, above_lowest, shares
 from leakage_tasks.attacks.causal.search_tree import SearchTree
-from leakage_tasks.attacks.streams import JoinedNumbers
+from leakage_tasks.attacks.streams import UniformNumbers
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -197,7 +197,7 @@ class Draws:
         """The tree of each descent."""
         self.proposals = np.concatenate([request.proposals for request in requests])
         """The number of each descent's proposal."""
-        self._numbers = JoinedNumbers((request.seed, request.numbers) for request in requests)
+        self._numbers = UniformNumbers([(request.seed, request.numbers) for request in requests])
         self._uniform: dict[int, FloatArray] = {}
         self._width = len(forest.paths.columns)
         made = [request.random_paths(tree) for request, tree in zip(requests, forest.trees, strict=True)]

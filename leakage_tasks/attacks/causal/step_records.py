@@ -54,6 +54,7 @@ class StepRecords:
         self.nodes: dict[int, FloatArray] = {}
         self.known: dict[int, BoolArray] = {}
         self._seen: dict[tuple[int, int], list[Steps]] = {}
+        self._ends: dict[tuple[int, int], list[list[int]]] = {}
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -102,13 +103,19 @@ class StepRecords:
                 part.known[kind] = np.ones(1, dtype=bool)
         for kinds, several in self._seen.items():
             first = tree * self._cells(kinds[1])
-            for steps in several:
-                # Steps are in order of their trees, which is all that a binary search needs.
-                start, end = np.searchsorted(steps.cells, (first, first + self._cells(kinds[1]))).tolist()
-                if start < end:
-                    here = slice(start, end)
+            for steps, ends in zip(several, self._ends_of(kinds), strict=True):
+                here = slice(*ends[tree : tree + 2])
+                if here.start < here.stop:
                     part._seen.setdefault(kinds, []).append(Steps(steps.cells[here] - first, steps.weights[here]))
         return part
+
+    def _ends_of(self, kinds: tuple[int, int]) -> list[list[int]]:
+        """Return the first step in each tree, and the number of steps, for each part of the steps between kinds."""
+        if kinds not in self._ends:
+            # Steps are in order of their trees, which is all that a binary search needs.
+            first = np.arange(self._trees + 1) * self._cells(kinds[1])
+            self._ends[kinds] = [np.searchsorted(steps.cells, first).tolist() for steps in self._seen[kinds]]
+        return self._ends[kinds]
 
     def include(self, more: Self) -> None:
         """Add other records of one tree to these of the same tree."""
@@ -123,6 +130,7 @@ class StepRecords:
         """Append steps in order of their trees; equal cells are joined once there are many."""
         several = self._seen.setdefault(kinds, [])
         several.append(steps)
+        self._ends.pop(kinds, None)
         if sum(len(part.cells) for part in several) > self._trees * self._cells(kinds[1]) * MOST_SEPARATE:
             table = self._table(*kinds)
             several[:] = [] if table is None else [table.steps()]

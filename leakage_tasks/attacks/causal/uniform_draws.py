@@ -22,7 +22,7 @@ from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
 from leakage_tasks.attacks.causal.path_counts import PathCounts
 from leakage_tasks.attacks.causal.random_descents import distinct_rows
 from leakage_tasks.attacks.causal.search_tree import SearchTree
-from leakage_tasks.attacks.streams import JoinedNumbers
+from leakage_tasks.attacks.streams import UniformNumbers
 from leakage_tasks.core.arrays import ArrayRecord, BoolArray, FloatArray, IntArray
 
 GROUP = 2
@@ -121,8 +121,8 @@ class GroupDraws:
         return np.repeat(np.arange(len(self.requests)), np.diff(self.ends))
 
     @cached_property
-    def _numbers(self) -> JoinedNumbers:
-        return JoinedNumbers((request.seed, range(request.number)) for request in self.requests)
+    def _numbers(self) -> UniformNumbers:
+        return UniformNumbers([(request.seed, range(request.number)) for request in self.requests])
 
     def uniform(self, depth: int) -> FloatArray:
         """Return the random number of each group ``[groups]`` at a depth, :data:`STEERING` or :data:`ENDING`."""

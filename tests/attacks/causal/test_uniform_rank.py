@@ -226,10 +226,10 @@ def taught(log2_rank: float, room: int, precision: float) -> tuple[SearchTree, R
     canary, rank = Ranks(target).near(log2_rank, "c", np.random.default_rng(4))
     explorer = SearchTree(target, canary.attack_space)
     secret = SecretPath(explorer, explorer.path_of(canary.secret)).ranked()
-    uniform = UniformRank(secret, "0", 10**6, precision)
+    uniform = UniformRank(secret, "1", 10**6, precision)
     assert uniform.result() is None
     lookahead, budget = uniform.lookahead, explorer.calls + room
-    return explorer, RankEstimate(secret, "0", budget, precision, lookahead), rank
+    return explorer, RankEstimate(secret, "1", budget, precision, lookahead), rank
 
 
 def test_draws_without_pilots_end_where_the_budget_does_not_pay_for_enough():
