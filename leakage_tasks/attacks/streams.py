@@ -35,7 +35,7 @@ class UniformNumbers:
         """Return the numbers at a depth, one for each index of each seed."""
         keys = _mixed(self._keys + np.uint64(depth * GOLDEN % 2**64))
         bits = _mixed(np.repeat(keys, self._lengths) + self._steps)
-        numbers: FloatArray = (bits >> np.uint64(11)) * 2.0**-53
+        numbers: FloatArray = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return numbers
 
 
