@@ -24,7 +24,9 @@ THINNED = [
     Cell("encoder", "bert", "WordPiece"),
     Cell("encoder", "roberta", "NFKC, lowercase"),
     Cell("encoder", "modernbert", "no BOS, no EOS"),
+    Cell("encoder", "canine", "characters"),
     Cell("encoder-decoder", "t5", "Unigram"),
+    Cell("encoder-decoder", "t5gemma", "Gemma"),
     Cell("encoder-decoder", "bart", "adds EOS"),
 ]
 LLAMA = Cell("causal", "llama", "characters")

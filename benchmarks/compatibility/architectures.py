@@ -8,6 +8,8 @@ from typing import Any
 
 LENGTH = 64
 """Maximum number of tokens of every model."""
+WORDS = 1024
+"""Number of tokens of a second table of embeddings, at least as many as of any tokenizer."""
 SHAPE: dict[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -31,6 +33,21 @@ LATENT: dict[str, Any] = {
     **EXPERTS,
 }
 STATE: dict[str, Any] = {"state_size": 8, "conv_kernel": 4, "expand": 2}
+MAMBA2: dict[str, Any] = {
+    "mamba_n_heads": 8,
+    "mamba_d_head": 8,
+    "mamba_d_state": 8,
+    "mamba_n_groups": 1,
+    "mamba_chunk_size": 8,
+}
+LINEAR: dict[str, Any] = {
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+}
+ROUTED: dict[str, Any] = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, **EXPERTS}
 
 
 @dataclass(frozen=True)
@@ -54,6 +71,13 @@ CAUSAL: tuple[Architecture, ...] = (
     _arch("gemma", "Gemma", **SHAPE, **GQA),
     _arch("gemma2", "Gemma", **SHAPE, **GQA, sliding_window=8, query_pre_attn_scalar=8),
     _arch("gemma3_text", "Gemma", **SHAPE, **GQA, sliding_window=8, query_pre_attn_scalar=8),
+    _arch("gemma3n_text", "Gemma", **{**SHAPE, "num_hidden_layers": 4, "intermediate_size": [48] * 4}, **GQA,
+        sliding_window=8, num_kv_shared_layers=2, layer_types=["sliding_attention", "full_attention"] * 2,
+        laurel_rank=4, altup_num_inputs=2, activation_sparsity_pattern=[0.0] * 4, hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=WORDS),
+    _arch("gemma4_text", "Gemma", **SHAPE, **GQA, sliding_window=8, hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=WORDS, global_head_dim=8),
+    _arch("vaultgemma", "Gemma", **SHAPE, **GQA, sliding_window=8, query_pre_attn_scalar=8),
     _arch("gpt2", "digits merged", n_embd=32, n_layer=2, n_head=4, n_positions=LENGTH),
     _arch("phi", "digits merged", **SHAPE, num_key_value_heads=4),
     _arch("phi3", "byte fallback", **SHAPE, num_key_value_heads=2, pad_token_id=0),
@@ -66,11 +90,14 @@ CAUSAL: tuple[Architecture, ...] = (
     _arch("qwen2_moe", "single digits", **SHAPE, **EXPERTS, num_key_value_heads=2, num_experts=4,
         shared_expert_intermediate_size=24),
     _arch("qwen3_moe", "single digits", **SHAPE, **GQA, **EXPERTS, num_experts=4),
-    _arch("qwen3_next", "single digits", **SHAPE, **GQA, **EXPERTS, num_experts=4, shared_expert_intermediate_size=24,
-        layer_types=["linear_attention", "full_attention"], linear_key_head_dim=8, linear_value_head_dim=8,
-        linear_num_key_heads=2, linear_num_value_heads=4),
+    _arch("qwen3_next", "single digits", **SHAPE, **GQA, **EXPERTS, **LINEAR, num_experts=4,
+        shared_expert_intermediate_size=24),
+    _arch("qwen3_5_text", "single digits", **SHAPE, **GQA, **LINEAR),
+    _arch("qwen3_5_moe_text", "single digits", **SHAPE, **GQA, **EXPERTS, **LINEAR, num_experts=4,
+        shared_expert_intermediate_size=24),
     _arch("deepseek_v2", "single digits", **SHAPE, **LATENT),
     _arch("deepseek_v3", "single digits", **SHAPE, **LATENT),
+    _arch("deepseek_v4", "single digits", **SHAPE, **LATENT),
     _arch("gpt_oss", "Llama 3", **SHAPE, **GQA, num_local_experts=4, num_experts_per_tok=2, sliding_window=8),
     _arch("llama4_text", "Llama 3", **SHAPE, **GQA, intermediate_size_mlp=48, num_local_experts=2),
     _arch("smollm3", "Llama 3", **SHAPE, num_key_value_heads=2, pad_token_id=0),
@@ -84,12 +111,20 @@ CAUSAL: tuple[Architecture, ...] = (
     _arch("stablelm", "digits merged", **SHAPE, num_key_value_heads=2),
     _arch("olmo", "digits merged", **SHAPE, num_key_value_heads=2),
     _arch("olmo2", "digits merged", **SHAPE, num_key_value_heads=2),
+    _arch("olmo3", "digits merged", **SHAPE, num_key_value_heads=2, sliding_window=8),
     _arch("olmoe", "digits merged", **SHAPE, num_key_value_heads=2, num_experts=4, num_experts_per_tok=2),
     _arch("cohere", "adds BOS", **SHAPE, num_key_value_heads=2),
     _arch("cohere2", "adds BOS", **SHAPE, num_key_value_heads=2, sliding_window=8),
     _arch("granite", "digits merged", **SHAPE, num_key_value_heads=2),
     _arch("glm", "single digits", **SHAPE, **GQA, pad_token_id=0),
     _arch("glm4", "single digits", **SHAPE, **GQA, pad_token_id=0),
+    _arch("glm4_moe", "single digits", **SHAPE, **GQA, **ROUTED, pad_token_id=0),
+    _arch("ministral3", "byte fallback", **SHAPE, **GQA),
+    _arch("apertus", "Llama 3", **SHAPE, num_key_value_heads=2),
+    _arch("seed_oss", "single digits", **SHAPE, **GQA),
+    _arch("ernie4_5", "byte fallback", **SHAPE, **GQA),
+    _arch("hunyuan_v1_dense", "single digits", **SHAPE, **GQA),
+    _arch("minimax_m2", "digits merged", **SHAPE, **GQA, num_local_experts=4, num_experts_per_tok=2),
     _arch("exaone4", "digits merged", **SHAPE, num_key_value_heads=2, sliding_window=8),
     _arch("nemotron", "Gemma", **SHAPE, **GQA),
     _arch("persimmon", "Unigram", **SHAPE),
@@ -110,7 +145,12 @@ CAUSAL: tuple[Architecture, ...] = (
         attn_layer_offset=1, mamba_d_state=8, use_mamba_kernels=False),
     _arch("bamba", "Llama 3", **SHAPE, num_key_value_heads=2, attn_layer_indices=[1], mamba_n_heads=8, mamba_d_head=8,
         mamba_d_state=8, mamba_n_groups=1, mamba_chunk_size=8),
+    _arch("falcon_h1", "digits merged", **SHAPE, **GQA, **MAMBA2, mamba_d_ssm=64),
+    _arch("granitemoehybrid", "digits merged", **SHAPE, **MAMBA2, num_key_value_heads=2, num_local_experts=4,
+        num_experts_per_tok=2, shared_intermediate_size=24, layer_types=["mamba", "attention"]),
     _arch("lfm2", "single digits", **SHAPE, num_key_value_heads=2, layer_types=["conv", "full_attention"]),
+    _arch("lfm2_moe", "single digits", **SHAPE, **EXPERTS, num_key_value_heads=2, num_experts=4, num_dense_layers=1,
+        layer_types=["conv", "full_attention"]),
 )  # fmt: skip
 
 ENCODERS: tuple[Architecture, ...] = (
@@ -137,8 +177,11 @@ ENCODERS: tuple[Architecture, ...] = (
     _arch("xlm", "ends of words", emb_dim=32, n_layers=2, n_heads=4, max_position_embeddings=LENGTH, pad_index=0),
     _arch("longformer", "digits merged", **SHAPE, attention_window=8),
     _arch("big_bird", "Unigram", **SHAPE, attention_type="original_full"),
+    _arch("canine", "characters", **SHAPE, pad_token_id=0),
+    _arch("eurobert", "Llama 3", **SHAPE, **GQA),
     _arch("gpt2", "digits merged", n_embd=32, n_layer=2, n_head=4, n_positions=LENGTH),
     _arch("llama", "byte fallback", **SHAPE, **GQA),
+    _arch("qwen3", "single digits", **SHAPE, **GQA),
 )  # fmt: skip
 
 _BART: dict[str, Any] = {
@@ -162,6 +205,7 @@ _T5: dict[str, Any] = {
     "num_heads": 4,
     "decoder_start_token_id": 0,
 }
+_T5GEMMA: dict[str, Any] = {"model_type": "t5_gemma_module", "vocab_size": WORDS, "sliding_window": 8, **SHAPE, **GQA}
 ENCODER_DECODERS: tuple[Architecture, ...] = (
     _arch("t5", "Unigram", **_T5),
     _arch("bart", "digits merged", **_BART),
@@ -170,7 +214,10 @@ ENCODER_DECODERS: tuple[Architecture, ...] = (
     _arch("m2m_100", "Unigram", **_BART),
     _arch("mt5", "Unigram", **_T5),
     _arch("umt5", "Unigram", **_T5),
+    _arch("t5gemma", "Gemma", encoder=_T5GEMMA, decoder={**_T5GEMMA, "bos_token_id": 1,
+        "cross_attention_hidden_size": 32}),
     _arch("pegasus", "Unigram", **_BART),
+    _arch("nllb-moe", "Unigram", **_BART, num_experts=2, encoder_sparse_step=1, decoder_sparse_step=1),
     _arch("blenderbot", "digits merged", **_BART),
     _arch("blenderbot-small", "ends of words", **_BART),
     _arch("mvp", "digits merged", **_BART),

@@ -110,7 +110,8 @@ def _grid(outcomes: Iterable[Outcome]) -> str:
 
 
 def _remarks(outcomes: Iterable[Outcome]) -> list[str]:
-    """Return one line per message, after the cells that printed it; messages that differ in costs only are one."""
+    """Return one line per message, after the architectures that printed it, and the tokenizer if all had the same one;
+    messages that differ in costs only are one."""
     cells: dict[str, dict[str, list[str]]] = {}
     for outcome in outcomes:
         if outcome.words:
@@ -121,6 +122,7 @@ def _remarks(outcomes: Iterable[Outcome]) -> list[str]:
         return []
     lines = ["## Messages", "", "These cells are not on the fast path, or only in a small space:", ""]
     for message, architectures in cells.items():
-        names = "; ".join(f"{', '.join(models)} with {tokenizer}" for tokenizer, models in architectures.items())
-        lines.append(f"- {names}: `{message}`")
+        names = ", ".join(dict.fromkeys(model for models in architectures.values() for model in models))
+        tokenizer = f" with {next(iter(architectures))}" if len(architectures) == 1 else ""
+        lines.append(f"- {names}{tokenizer}: `{message}`")
     return [*lines, ""]

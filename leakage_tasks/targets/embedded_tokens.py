@@ -25,7 +25,7 @@ class EmbeddedTokens:
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._embedding = _embedding_of(model)
+        self._embedding = embedding_of(model)
         self.number: int | None = None if self._embedding is None else _rows_of(self._embedding)
         self.complete = self.number is None or _highest_id(tokenizer) < self.number
 
@@ -70,7 +70,7 @@ def embedded_tokens(lm: Any) -> EmbeddedTokens:
     return tokens
 
 
-def _embedding_of(model: Any) -> nn.Module | None:
+def embedding_of(model: Any) -> nn.Module | None:
     """Return the module that looks up input tokens, or None if a model reads them in another way."""
     try:
         embedding = model.get_input_embeddings()

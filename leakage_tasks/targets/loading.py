@@ -13,6 +13,7 @@ import torch
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.models.loading import read_config, read_model, read_tokenizer, unreadable
+from leakage_tasks.targets.embedded_tokens import EmbeddedTokens
 from leakage_tasks.targets.rounding import in_half_precision
 
 Target = TypeVar("Target")
@@ -109,8 +110,8 @@ class ModelSource:
 
     def check_vocabulary(self, model: Any, tokenizer: Any) -> None:
         """Raise TargetError if the tokenizer has more tokens than the model has embeddings."""
-        known = int(model.get_input_embeddings().weight.shape[0])
-        if len(tokenizer) > known:
+        known = EmbeddedTokens(model, tokenizer).number
+        if known is not None and len(tokenizer) > known:
             raise TargetError(
                 f"{self.tokenizer_name}: the tokenizer has {len(tokenizer)} tokens, but the model has {known} "
                 "embeddings: pass the tokenizer that the model was trained with as tokenizer=…"

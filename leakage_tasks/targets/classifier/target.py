@@ -16,6 +16,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import room_of
 from leakage_tasks.targets.devices import moved
+from leakage_tasks.targets.embedded_tokens import embedding_of
 from leakage_tasks.targets.label_model import LabelModel, label_bits
 from leakage_tasks.targets.label_names import Labels, config_names, read_labels
 from leakage_tasks.targets.loading import ModelSource, check_max_length
@@ -73,7 +74,7 @@ class ClassifierTarget(LabelModel):
     # -- gradients ------------------------------------------------------------------------------------------
 
     def embeddings(self) -> Tensor:
-        module = self.model.get_input_embeddings()
+        module = _embedding(self.model)
         with torch.no_grad():
             # Looked up by id, since some models scale their embeddings.
             return module(torch.arange(len(module.weight), device=module.weight.device))
@@ -103,7 +104,7 @@ class _ClassifierReader(Reader[ClassifierTarget]):
 
     def __init__(self, target: ClassifierTarget, canaries: Sequence[Canary], double: bool) -> None:
         super().__init__(target, canaries, double)
-        self._embedding = self._target.model.get_input_embeddings()
+        self._embedding = _embedding(self._target.model)
         self.soft = self.embed(torch.tensor([self.padding], device=self.device)).shape[-1]
 
     def batch(self, length: int) -> int:
@@ -133,7 +134,18 @@ def _reading(model: Any, ids: Tensor, embedded: Tensor) -> RemovableHandle:
         # GPT-2 also looks up its token types in this table.
         return embedded.to(output.dtype) if torch.equal(inputs[0].flatten(), ids.flatten()) else None
 
-    return model.get_input_embeddings().register_forward_hook(read)
+    return _embedding(model).register_forward_hook(read)
+
+
+def _embedding(model: Any) -> Any:
+    """Return the module that looks up input tokens, or raise TargetError."""
+    module = embedding_of(model)
+    if module is None:
+        raise TargetError(
+            f"this {model.config.model_type} model looks up no embeddings of tokens, so its tokens cannot be mixed: "
+            "leave shortlist=… out, or use another attack or a classifier like BERT or GPT"
+        )
+    return module
 
 
 def _check_labels(labels: Sequence[str], config: Any) -> None:

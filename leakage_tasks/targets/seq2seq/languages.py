@@ -60,10 +60,11 @@ def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
     for side in ("source", "target"):
         _check(getattr(languages, side), f"{side}_language", codes)
     configs = [model.config, getattr(model, "generation_config", None)]
-    start, forced = (
-        _token_in_configs("decoder_start_token_id", configs),
-        _token_in_configs("forced_bos_token_id", configs[::-1]),
-    )
+    start = _token_in_configs("decoder_start_token_id", configs)
+    if start is None:
+        # T5Gemma begins with its decoder's BOS.
+        start = _token_in_configs("bos_token_id", [getattr(model.config, "decoder", None)])
+    forced = _token_in_configs("forced_bos_token_id", configs[::-1])
     usual = getattr(tokenizer, "tgt_lang", None) if forced is None and start not in codes.values() else None
     language = codes.get(languages.target or usual or "")
     if language is not None:
