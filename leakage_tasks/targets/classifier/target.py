@@ -179,9 +179,10 @@ def _reads_token_types(model: Any, tokenizer: Any) -> bool:
 
 def _padding_of(model: Any, tokenizer: Any) -> int:
     """Return the padding token; a model without one (such as GPT-2) pads with the token that ends a text."""
-    for token in (tokenizer.pad_token_id, model.config.pad_token_id, tokenizer.eos_token_id):
+    own = getattr(model.config, "pad_token_id", None)
+    for token in (tokenizer.pad_token_id, own, tokenizer.eos_token_id):
         if token is not None:
-            if model.config.pad_token_id is None:
+            if own is None:
                 model.config.pad_token_id = token
             return int(token)
     return 0
@@ -236,7 +237,8 @@ def _settle_padding(model: Any, tokenizer: Any, name: str) -> None:
     """Set one padding token for both: models that read a text's last token find it by the padding after it."""
     config = model.config.get_text_config()
     if tokenizer.pad_token_id is None:
-        number = config.pad_token_id if config.pad_token_id is not None else tokenizer.eos_token_id
+        own = getattr(config, "pad_token_id", None)
+        number = tokenizer.eos_token_id if own is None else own
         if number is None:
             raise TargetError(
                 f"{name}: the tokenizer has neither a padding token nor an end-of-text token: give it a pad_token"

@@ -44,7 +44,8 @@ class MaskedTarget(RowModel):
                 f"the tokenizer of this {model.config.model_type} model has no mask token, so no mask can be filled: "
                 "set its mask_token, or take candidates from generator=causal:MODEL or generator=exhaustive"
             )
-        padding = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
+        known = tokenizer.pad_token_id, getattr(model.config, "pad_token_id", None), 0
+        padding = next(number for number in known if number is not None)
         super().__init__(model, tokenizer, padding, most_rows=ROWS, **settings)
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
@@ -177,9 +178,10 @@ class MaskedTarget(RowModel):
         columns = moved(columns, self.device)
         with torch.inference_mode(), full_float32(self.device), _only_at(self.model, columns):
             logits = self.model(input_ids=moved(ids, self.device), attention_mask=moved(mask, self.device)).logits
-            whole = logits.shape[1] == ids.shape[1] and ids.shape[1] > 1
-            picked = logits[torch.arange(len(ids), device=logits.device), columns] if whole else logits[:, 0]
-            return in_double(picked)
+            if logits.shape[1] < ids.shape[1]:
+                return in_double(logits[:, 0])
+            # Perceiver has logits for all positions that it could read.
+            return in_double(logits[torch.arange(len(ids), device=logits.device), columns])
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import torch
 from transformers import (
     AutoModelForSequenceClassification,
     BertConfig,
+    CanineConfig,
     ConvBertConfig,
     FNetConfig,
     GPT2Config,
@@ -39,6 +40,15 @@ def test_the_batch_size_changes_nothing(target, batch_size):
     other = ClassifierTarget(tiny_bert(), wordpiece(), batch_size=batch_size, max_length=12)
     rows = target.encode(TEXTS * 3)
     assert other.label_costs(rows) == pytest.approx(target.label_costs(rows), abs=1e-5)
+
+
+def test_a_model_without_a_table_of_embeddings_has_costs_but_no_gradients():
+    size = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    model = AutoModelForSequenceClassification.from_config(CanineConfig(**size, num_labels=3, pad_token_id=0)).eval()
+    target = ClassifierTarget(model, wordpiece())
+    assert target.label_costs(target.encode(TEXTS[:2])).shape == (2, 3)
+    with pytest.raises(TargetError, match="canine model looks up no embeddings of tokens"):
+        target.embeddings()
 
 
 def test_no_rows_have_no_costs(target):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, ConvBertConfig, FNetConfig
+from transformers import AutoModelForMaskedLM, ConvBertConfig, FNetConfig, PerceiverConfig
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.access import MASKS
@@ -77,6 +77,16 @@ def test_models_that_read_padding_are_not_given_any(config: Any) -> None:
         config(**{**SHAPE, "num_attention_heads": 4, "initializer_range": 0.2})
     ).eval()
     texts = ["the pin is 12 .", "the pin is 3 of 4 .", "7", "the river of green horse is 99 : the end"]
+    found = MaskedTarget(model, digits_wordpiece()).log_perplexity(texts)
+    assert found == pytest.approx([pseudo_bits(model, digits_wordpiece(), text) for text in texts], abs=1e-3)
+
+
+def test_a_model_with_logits_for_all_positions_it_could_read_is_read_at_the_mask() -> None:
+    torch.manual_seed(0)
+    size = {"num_latents": 4, "d_latents": 32, "d_model": 32, "num_self_attends_per_block": 1, "num_blocks": 1}
+    heads = {"num_self_attention_heads": 2, "num_cross_attention_heads": 2, "qk_channels": 32, "v_channels": 32}
+    config = PerceiverConfig(**size, **heads, max_position_embeddings=32, vocab_size=100, initializer_range=0.5)
+    model, texts = AutoModelForMaskedLM.from_config(config).eval(), ["the pin is 12 .", "7", "the pin is 3 of 4 ."]
     found = MaskedTarget(model, digits_wordpiece()).log_perplexity(texts)
     assert found == pytest.approx([pseudo_bits(model, digits_wordpiece(), text) for text in texts], abs=1e-3)
 
