@@ -179,10 +179,10 @@ def _reads_token_types(model: Any, tokenizer: Any) -> bool:
 
 def _padding_of(model: Any, tokenizer: Any) -> int:
     """Return the padding token; a model without one (such as GPT-2) pads with the token that ends a text."""
-    own = getattr(model.config, "pad_token_id", None)
-    for token in (tokenizer.pad_token_id, own, tokenizer.eos_token_id):
+    known = getattr(model.config, "pad_token_id", None)
+    for token in (tokenizer.pad_token_id, known, tokenizer.eos_token_id):
         if token is not None:
-            if own is None:
+            if known is None:
                 model.config.pad_token_id = token
             return int(token)
     return 0
@@ -237,8 +237,8 @@ def _settle_padding(model: Any, tokenizer: Any, name: str) -> None:
     """Set one padding token for both: models that read a text's last token find it by the padding after it."""
     config = model.config.get_text_config()
     if tokenizer.pad_token_id is None:
-        own = getattr(config, "pad_token_id", None)
-        number = tokenizer.eos_token_id if own is None else own
+        known = getattr(config, "pad_token_id", None)
+        number = tokenizer.eos_token_id if known is None else known
         if number is None:
             raise TargetError(
                 f"{name}: the tokenizer has neither a padding token nor an end-of-text token: give it a pad_token"
