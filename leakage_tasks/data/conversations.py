@@ -18,6 +18,14 @@ TOOLS = "tools"
 """Column of the tools that a template describes at the start of a conversation, as TRL reads it."""
 ARGUMENTS = "chat_template_kwargs"
 """Column of further arguments of the template, as TRL reads it."""
+NOT_OF_THE_TEMPLATE = frozenset(
+    (
+        *("conversation", "tokenize", "tokenizer_kwargs", "sanitize_control_tokens"),
+        *("add_generation_prompt", "continue_final_message", "padding", "truncation", "max_length"),
+        *("return_tensors", "return_dict", "return_assistant_tokens_mask"),
+    )
+)
+"""Arguments of ``apply_chat_template`` that the trainer sets and the template does not read."""
 
 
 class ChatRow(NamedTuple):
@@ -141,4 +149,10 @@ def _arguments(value: Any, origin: str) -> Mapping[str, Any] | None:
         arguments = value
     if arguments not in (None, "") and not isinstance(arguments, dict):
         raise PlantingError(f"{origin}: its {ARGUMENTS!r} are no object of names and values: fix the row")
+    # Arrow gives each row all names of a struct column, with null for those that the row lacks.
+    if wrong := sorted(name for name in NOT_OF_THE_TEMPLATE & set(arguments or ()) if arguments[name] is not None):
+        raise PlantingError(
+            f"{origin}: its {ARGUMENTS!r} set {', '.join(wrong)}, which the trainer decides, not the template: remove "
+            "them from the row"
+        )
     return arguments or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerBase
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.data.conversations import chat_rows, holds_conversations
+from leakage_tasks.data.conversations import NOT_OF_THE_TEMPLATE, chat_rows, holds_conversations
 
 Turns = list[dict[str, str]]
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
@@ -156,6 +158,10 @@ def test_calls_and_tools_are_kept_and_empty_fields_left_out(tmp_path: Path) -> N
             {"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": "thinking"},
             r"row 0 \(from 0\): its 'chat_template_kwargs' are no object of names and values: fix",
         ),
+        (
+            {"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"tokenize": True, "padding": 1}},
+            r"row 0 \(from 0\): its 'chat_template_kwargs' set padding, tokenize, which the trainer decides, not the",
+        ),
     ],
 )
 def test_a_row_that_no_template_can_render_is_one_line(tmp_path: Path, row: dict[str, Any], message: str) -> None:
@@ -197,3 +203,9 @@ def test_a_null_turn_of_a_typed_column_is_one_line_and_has_no_text(tmp_path: Pat
     path = tmp_path / "rows.parquet"
     layout = format_of(path).survey(path, Columns())
     assert list(format_of(path).texts(path, layout, Columns())) == [("a",)]
+
+
+def test_arguments_that_the_trainer_sets_are_those_of_the_tokenizer() -> None:
+    parameters = set(inspect.signature(PreTrainedTokenizerBase.apply_chat_template).parameters)
+    # TRL passes these of a row on to the template.
+    assert parameters - {"self", "kwargs", "tools", "documents", "chat_template"} <= NOT_OF_THE_TEMPLATE

@@ -14,7 +14,7 @@ from scipy import stats
 from leakage_tasks.attacks.contamination.finding import OrderFinding
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
-from leakage_tasks.report.compare.changes import Change, compare, verdicts
+from leakage_tasks.report.compare.changes import READING, Change, compare, verdicts
 from leakage_tasks.report.compare.documents import IN_ALL
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.stats.paired import mean_difference, rate_difference
@@ -202,6 +202,25 @@ def test_other_canaries_of_one_manifest_have_no_value_in_both_runs(refused: Refu
 def test_runs_without_a_task_in_common_are_refused(refused: Refused, before: Path, tmp_path: Path) -> None:
     useful = write_run(tmp_path / "useful", "useful", useful={"arc": 0.5})
     assert "has no leakage task in common" in refused("compare", before, useful)
+
+
+def test_shared_tasks_that_cannot_be_compared_are_named(refused: Refused, before: Path, after: Path) -> None:
+    for run in (before, after):
+        content = run.read_text()
+        for task in (EXPOSURE, EXTRACTION):
+            content = content.replace(f'"{task}"', f'"my_{task}"')
+        run.write_text(content)
+    line = refused("compare", before, after)
+    assert "has only tasks that cannot be compared (my_canary_exposure, my_canary_extraction) in common with" in line
+    assert "run one of canary_exposure, canary_extraction, " in line
+
+
+def test_the_smallest_detectable_change_is_that_of_a_single_test(before: Path, tmp_path: Path) -> None:
+    again = write_run(tmp_path / "again", "again", usual_canaries(0.9, seed=1))
+    changes = compared(before, again).changes_of(EXPOSURE)
+    assert all("bits, if tested alone)" in verdict for verdict in verdicts(changes))
+    assert all("bits)" in verdict for verdict in verdicts(changes[:1]))
+    assert "p and the last column are not" in READING
 
 
 def windows(lower: float) -> list[SuffixFinding]:

@@ -44,8 +44,8 @@ READING = (
     "means that the model knows a text better. p is two-sided, for no change: from sign flips (means, and shares of "
     "several pairs per document) or McNemar's exact test (other shares). Intervals are Student's and Newcombe's; "
     "those of shares are approximate, so p decides if an interval without 0 has a p above 5 %. Verdicts correct p for "
-    "the number of groups of a task that they state (Holm); p in the table is not corrected. A difference smaller "
-    "than the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 runs. Differences "
+    "the number of groups of a task that they state (Holm); p and the last column are not. A difference smaller "
+    "than the last column can go unnoticed: a test of one group shows it in fewer than 8 of 10 runs. Differences "
     "are between these two models: a second training with equal settings may also change the values."
 )
 
@@ -112,8 +112,10 @@ def compare(before: Run, after: Run) -> Comparison:
     if not tasks:
         for run in (before, after):
             check_scored(run)
+        shared = ", ".join(sorted(measured(before).keys() & measured(after).keys()))
+        lacks = f"has only tasks that cannot be compared ({shared})" if shared else "has no leakage task"
         raise ResultsError(
-            f"{after.files[-1]}: has no leakage task in common with {before.files[-1]}: run the same tasks"
+            f"{after.files[-1]}: {lacks} in common with {before.files[-1]}: run one of {', '.join(COMPARED)} on both"
         )
     reasons = differences(after, before)
     if reasons:
@@ -212,7 +214,8 @@ def _verdict(change: Change, corrected: float, left: int, groups: int) -> str:
     if difference.p <= 1 - LEVEL:
         reasons[0] += f", above 5 % when corrected for {groups} groups"
     if difference.min_detectable is not None:
-        reasons.append(f"smallest detectable change {_amount(change, difference.min_detectable)}")
+        alone = ", if tested alone" if groups > 1 else ""
+        reasons.append(f"smallest detectable change {_amount(change, difference.min_detectable)}{alone}")
     return f"no change shown ({'; '.join(reasons)})"
 
 
