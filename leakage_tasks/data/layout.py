@@ -238,7 +238,7 @@ class Layout:
             names = list(self.labels)
             some = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
             raise PlantingError(
-                f"{canary.id}: label {canary.label!r} is not in column {self.label!r} (it holds {some})"
+                f"{canary.id}: label {canary.label!r} is not in column {self.label!r} (it holds {some or 'no label'})"
             )
         return self.labels[canary.label]
 

@@ -114,6 +114,11 @@ def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
     for name, expected in ((text, "text or chat turns"), (wanted.source, "text")):
         if name is None or (name == text and name in dialects) or _holds_text(kinds[name]):
             continue
+        if pa.types.is_null(kinds[name]):
+            raise PlantingError(
+                f"{source}: column {name!r} has the type null, so no row has a value: choose another column, leave the "
+                "file out, or write it with the type of your other files"
+            )
         raise PlantingError(
             f"{source}: column {name!r} holds {kinds[name]}, expected {expected}: choose another column"
         )

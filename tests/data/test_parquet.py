@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.parquet import compression_of, parquet_batches
@@ -88,3 +89,20 @@ def test_text_that_is_not_utf_8_is_one_line(tmp_path: Path, name: str, said: str
     kind, wanted = format_of(source), Columns()
     with pytest.raises(PlantingError, match=said):
         list(kind.texts(source, kind.survey(source, wanted), wanted))
+
+
+def test_a_text_column_of_type_null_has_its_own_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    for name in ("text", "messages"):
+        path.write_bytes(written(pa.table({name: pa.nulls(2)})))
+        with pytest.raises(PlantingError, match=f"column '{name}' has the type null, so no row has a value: choose "):
+            format_of(path).survey(path, Columns())
+
+
+def test_a_label_column_of_type_null_holds_no_label(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    path.write_bytes(written(pa.table({"text": ["a"], "label": pa.nulls(1)})))
+    layout = format_of(path).survey(path, Columns(label="label"))
+    canary = Canary("c", "pin {digits:2}", ("1", "2"), label="x")
+    with pytest.raises(PlantingError, match=r"label 'x' is not in column 'label' \(it holds no label\)"):
+        layout.row(canary)
