@@ -149,7 +149,7 @@ def _arguments(value: Any, origin: str) -> Mapping[str, Any] | None:
         arguments = value
     if arguments not in (None, "") and not isinstance(arguments, dict):
         raise PlantingError(f"{origin}: its {ARGUMENTS!r} are no object of names and values: fix the row")
-    # Arrow gives each row all names of a struct column, with null for those that the row lacks.
+    # Arrow gives each row all names of a struct column, with null for names that the row lacks.
     if wrong := sorted(name for name in NOT_OF_THE_TEMPLATE & set(arguments or ()) if arguments[name] is not None):
         raise PlantingError(
             f"{origin}: its {ARGUMENTS!r} set {', '.join(wrong)}, which the trainer decides, not the template: remove "
