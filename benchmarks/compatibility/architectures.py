@@ -20,17 +20,14 @@ SHAPE: dict[str, Any] = {
 GQA: dict[str, Any] = {"num_key_value_heads": 2, "head_dim": 8}
 """Grouped-query attention: fewer key and value heads than query heads."""
 EXPERTS: dict[str, Any] = {"num_experts_per_tok": 2, "moe_intermediate_size": 24}
+ROUTED: dict[str, Any] = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, **EXPERTS}
 LATENT: dict[str, Any] = {
     "kv_lora_rank": 16,
     "q_lora_rank": 16,
     "qk_rope_head_dim": 8,
     "qk_nope_head_dim": 8,
     "v_head_dim": 8,
-    "n_routed_experts": 4,
-    "first_k_dense_replace": 1,
-    "n_group": 1,
-    "topk_group": 1,
-    **EXPERTS,
+    **ROUTED,
 }
 STATE: dict[str, Any] = {"state_size": 8, "conv_kernel": 4, "expand": 2}
 MAMBA2: dict[str, Any] = {
@@ -47,7 +44,6 @@ LINEAR: dict[str, Any] = {
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
 }
-ROUTED: dict[str, Any] = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, **EXPERTS}
 
 
 @dataclass(frozen=True)
@@ -143,8 +139,7 @@ CAUSAL: tuple[Architecture, ...] = (
         lru_width=32, attention_window_size=8),
     _arch("jamba", "byte fallback", **SHAPE, num_key_value_heads=2, num_experts=2, attn_layer_period=2,
         attn_layer_offset=1, mamba_d_state=8, use_mamba_kernels=False),
-    _arch("bamba", "Llama 3", **SHAPE, num_key_value_heads=2, attn_layer_indices=[1], mamba_n_heads=8, mamba_d_head=8,
-        mamba_d_state=8, mamba_n_groups=1, mamba_chunk_size=8),
+    _arch("bamba", "Llama 3", **SHAPE, num_key_value_heads=2, attn_layer_indices=[1], **MAMBA2),
     _arch("falcon_h1", "digits merged", **SHAPE, **GQA, **MAMBA2, mamba_d_ssm=64),
     _arch("granitemoehybrid", "digits merged", **SHAPE, **MAMBA2, num_key_value_heads=2, num_local_experts=4,
         num_experts_per_tok=2, shared_intermediate_size=24, layer_types=["mamba", "attention"]),

@@ -159,7 +159,7 @@ def _in_a_large_space(target: Any, oracle: Oracle, difference: float, source: st
         proof = {"stopping": "proven"}
         best = run_attack("shortest-path", target, canary, goal="extraction", budget=BUDGET, values=proof)[0]
     except LeakageError as error:
-        reason, _, _ = str(error).rpartition(": ")
+        reason, *_ = str(error).rsplit(": ", 1)
         return Comparison(None, difference, True, f"nine digits: {reason}")
     costs = oracle([guess.text for guess in best.guesses]) if best.guesses else []
     pairs = [(guess.score, float(cost)) for guess, cost in zip(best.guesses, costs, strict=True)]

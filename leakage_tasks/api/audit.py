@@ -252,8 +252,9 @@ def _name_of(model: Any) -> str:
 
 def _check_pair(model: Any, tokenizer: Any) -> None:
     """Raise OptionError if the tokenizer has more tokens than the model has embeddings."""
-    embeddings = model.get_input_embeddings()
-    rows = getattr(embeddings, "num_embeddings", None)
+    from leakage_tasks.targets.embedded_tokens import embedding_of
+
+    rows = getattr(embedding_of(model), "num_embeddings", None)
     tokens = len(tokenizer) if hasattr(tokenizer, "__len__") else None
     if tokens is None or not callable(tokenizer):
         raise OptionError(f"audit: tokenizer is a {type(tokenizer).__name__}: give the model's tokenizer")

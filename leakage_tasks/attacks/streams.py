@@ -14,19 +14,19 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 def stream_of(name: str) -> np.random.Generator:
     """Return the random numbers that ``name`` determines, which states a seed and the item that they are for."""
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
+    return np.random.default_rng(_hash(name, 16))
 
 
 class UniformNumbers:
     """Numbers that are uniform in [0, 1), by seed, depth and index. Other draws do not change a number.
 
-    They are hashes of their places (SplitMix64: Steele, Lea and Flood 2014), which takes no time per seed.
+    Each is a hash of its seed, depth and index (SplitMix64: Steele, Lea and Flood 2014), so that the numbers of many
+    seeds are computed together.
     """
 
     def __init__(self, parts: Sequence[tuple[str, range]]) -> None:
         """Set up the numbers of each seed at its own consecutive indices, one after another."""
-        self._keys = np.array([_key(seed) for seed, _ in parts], dtype=np.uint64)
+        self._keys = np.array([_hash(seed, 8) for seed, _ in parts], dtype=np.uint64)
         self._lengths = [len(indices) for _, indices in parts]
         indices = np.concatenate([np.arange(indices.start, indices.stop, dtype=np.uint64) for _, indices in parts])
         self._steps = indices * np.uint64(GOLDEN)
@@ -39,8 +39,9 @@ class UniformNumbers:
         return numbers
 
 
-def _key(seed: str) -> int:
-    return int.from_bytes(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+def _hash(name: str, size: int) -> int:
+    """Return a hash of ``size`` bytes."""
+    return int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:size], "big")
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -19,13 +19,22 @@ TOOLS = "tools"
 ARGUMENTS = "chat_template_kwargs"
 """Column of further arguments of the template, as TRL reads it."""
 NOT_OF_THE_TEMPLATE = frozenset(
-    (
-        *("conversation", "tokenize", "tokenizer_kwargs", "sanitize_control_tokens"),
-        *("add_generation_prompt", "continue_final_message", "padding", "truncation", "max_length"),
-        *("return_tensors", "return_dict", "return_assistant_tokens_mask"),
-    )
+    {
+        "add_generation_prompt",
+        "continue_final_message",
+        "conversation",
+        "max_length",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "sanitize_control_tokens",
+        "tokenize",
+        "tokenizer_kwargs",
+        "truncation",
+    }
 )
-"""Arguments of ``apply_chat_template`` that the trainer sets and the template does not read."""
+"""Arguments of ``apply_chat_template`` that the trainer sets."""
 
 
 class ChatRow(NamedTuple):

@@ -6,12 +6,13 @@ import copy
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from lm_eval.models.huggingface import HFLM
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModelForMaskedLM, CanineConfig, CanineForSequenceClassification
 
 from adapters.masked_lm import MaskedLM
 from leakage_tasks import Audit, audit, make_canaries, verify_report, write_manifest
@@ -112,6 +113,14 @@ def test_a_masked_model_is_taken_by_its_own_adapter(tmp_path: Path) -> None:
     by_command = MaskedLM(str(tmp_path), device="cpu")
     again = audit(by_command, canaries=pins, tasks=["canary_exposure"])
     assert made.findings["canary_exposure"][0].rank == again.findings["canary_exposure"][0].rank
+
+
+def test_a_classifier_without_a_table_of_embeddings_is_read() -> None:
+    size = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    model = CanineForSequenceClassification(CanineConfig(**size, pad_token_id=0)).eval()
+    pins = [replace(pin, label="LABEL_1") for pin in make_canaries("the pin is {digits:2}.", 1, controls=1, seed=1)]
+    made = audit(model, digits_wordpiece(), pins, tasks=["canary_exposure"])
+    assert made.findings["canary_exposure"][0].method == "exact"
 
 
 @pytest.mark.parametrize(

@@ -207,5 +207,5 @@ def test_a_null_turn_of_a_typed_column_is_one_line_and_has_no_text(tmp_path: Pat
 
 def test_arguments_that_the_trainer_sets_are_those_of_the_tokenizer() -> None:
     parameters = set(inspect.signature(PreTrainedTokenizerBase.apply_chat_template).parameters)
-    # TRL passes these of a row on to the template.
+    # A row may have these: TRL passes its chat_template and documents on, and in some versions its tools.
     assert parameters - {"self", "kwargs", "tools", "documents", "chat_template"} <= NOT_OF_THE_TEMPLATE
