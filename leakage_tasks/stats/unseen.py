@@ -113,8 +113,10 @@ def kinds_per_token(found: Found, tokens: Sequence[int], most: int) -> UnseenEst
     """Return the number of different kinds per token, for the number of ``tokens`` of each text.
 
     The interval is log-normal, with Student's t for the number of texts with a kind: the other texts do not show how
-    much the numbers of kinds differ. With fewer than two such texts the lower end is 0, and the upper end assumes that
-    as many texts as Clopper and Pearson allow have ``most`` kinds, the largest possible number. None without tokens.
+    much the numbers of kinds differ. Each end counts one more text, as long as the longest: without a kind for the
+    lower end, with ``most`` new kinds, the largest possible number, for the upper end. So a text unlike all others,
+    which a sample may lack, is within the interval. With fewer than two texts with a kind the lower end is 0, and the
+    upper end assumes that as many texts as Clopper and Pearson allow have ``most`` kinds. None without tokens.
     """
     lengths = np.array(tokens, dtype=np.float64)
     total = float(lengths.sum())
@@ -124,10 +126,17 @@ def kinds_per_token(found: Found, tokens: Sequence[int], most: int) -> UnseenEst
     if with_kinds < 2:
         share = clopper_pearson(with_kinds, found.texts)[1]
         return UnseenEstimate(value, 0.0, max(value, share * most * found.texts / total))
-    left = total - lengths
-    without = np.where(left > 0, (found.kinds - found.once) / np.maximum(left, 1), value)
-    factor = math.exp(min(_reach(without, with_kinds) / value, 700.0))
-    return UnseenEstimate(value, value / factor, value * factor)
+    low, high = _rate_end(found, lengths, 0, -1.0, with_kinds), _rate_end(found, lengths, most, 1.0, with_kinds)
+    return UnseenEstimate(value, min(value, low), max(value, min(high, most * found.texts / total)))
+
+
+def _rate_end(found: Found, lengths: FloatArray, extra: int, sign: float, units: int) -> float:
+    """Return an end of the interval of the kinds per token, counting one more text with ``extra`` kinds of its own."""
+    lengths, once = np.append(lengths, lengths.max()), np.append(found.once, extra)
+    total, kinds = float(lengths.sum()), found.kinds + extra
+    rate, left = kinds / total, total - lengths
+    without = np.where(left > 0, (kinds - once) / np.maximum(left, 1), rate)
+    return rate * math.exp(sign * min(_reach(without, units) / rate, 700.0))
 
 
 def _chao(kinds: int, once: int, twice: int, texts: int) -> float:

@@ -72,16 +72,36 @@ def test_chao_and_its_interval_are_those_of_texts_left_out_one_by_one(texts):
 
 
 @given(TEXTS.filter(lambda texts: sum(map(bool, texts)) > 1))
-def test_the_rate_of_kinds_is_log_normal_around_its_value(texts):
+def test_the_ends_of_the_rate_count_one_more_text_without_kinds_or_with_the_most(texts):
     def rate(chosen):
         return sum(frequencies(chosen).values()) / (20 * len(chosen))
 
+    def reach(chosen):
+        return min(stats.t.ppf(0.975, sum(map(bool, texts)) - 1) * jackknife(chosen, rate) / rate(chosen), 700)
+
     value, low, high = kinds_per_token(found_of(texts), [20] * len(texts), 8)
-    with_kinds = sum(map(bool, texts))
-    factor = math.exp(min(stats.t.ppf(0.975, with_kinds - 1) * jackknife(texts, rate) / rate(texts), 700))
-    assert (value, low, high) == (
-        pytest.approx(rate(texts)), pytest.approx(value / factor), pytest.approx(value * factor)
-    )  # fmt: skip
+    poorer, richer = [*texts, []], [*texts, range(100, 108)]
+    assert (value, low) == (pytest.approx(rate(texts)), pytest.approx(rate(poorer) / math.exp(reach(poorer))))
+    # No sample of these texts can have more than 8 kinds per text.
+    assert high == pytest.approx(min(rate(richer) * math.exp(reach(richer)), 8 / 20))
+
+
+@pytest.mark.parametrize("texts", [10, 30, 100])
+@pytest.mark.parametrize(
+    ("sizes", "chances"),
+    [([0, 207], [0.03, 0.97]), ([0, 207], [0.1, 0.9]), ([0, 1, 207], [0.47, 0.5, 0.03]),
+     ([0, 5, 207], [0.79, 0.2, 0.01]), ([0, 10, 207], [0.08, 0.9, 0.02])],
+)  # fmt: skip
+def test_the_interval_of_the_rate_holds_if_the_sample_lacks_a_size(texts, sizes, chances):
+    """Nearly all texts are recited as a whole, or few are and the others show little; all kinds are different."""
+    stream, hits = np.random.default_rng(0), 0
+    expected = np.dot(sizes, chances) / 256
+    for _ in range(300):
+        drawn = stream.choice(sizes, size=texts, p=chances)
+        parts = np.split(np.arange(drawn.sum()), drawn.cumsum()[:-1])
+        _, low, high = kinds_per_token(count_kinds(parts), [256] * texts, 207)
+        hits += low <= expected <= high
+    assert hits / 300 > 0.93
 
 
 def test_a_single_text_with_kinds_has_the_upper_end_of_a_share_of_texts():
