@@ -42,10 +42,20 @@ class Items:
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
     def shown(self, lm: LM, chat: Chat | None) -> ItemTexts:
-        """Return the texts that a model reads. Raises TargetError if its chat template refuses them."""
+        """Return the texts that a model reads.
+
+        Raises TargetError if its chat template refuses them, and OptionError if a twin is a whole text, but its item a
+        question with an answer: turns that only one of them has would decide which costs less.
+        """
         if chat is None:
             twins = {number: twin.text for number, twin in self.twins}
             return ItemTexts([item.text for item in self.items], twins, self.separator)
+        for number, twin in self.twins:
+            if _has_both(self.items[number]) and not _has_both(twin):
+                raise OptionError(
+                    f"the twin of item {number} (from 0) is a whole text, but with --apply_chat_template its item is a "
+                    "question with an answer: give twins the fields of the benchmark's documents, or pass template=…"
+                )
         render = template_of(lm, chat.template)
 
         def turns(item: Item) -> str:
@@ -54,6 +64,11 @@ class Items:
             return render((replace(plain, prompt=question) if question else plain).conversation(answer))
 
         return ItemTexts([*map(turns, self.items)], {number: turns(twin) for number, twin in self.twins}, "")
+
+
+def _has_both(item: Item) -> bool:
+    """Return True if an item has a question and an answer."""
+    return bool(item.question and item.answer)
 
 
 @dataclass(frozen=True)

@@ -319,6 +319,22 @@ def test_a_chat_model_reads_conversations(tmp_path):
         assert -each.canonical == pytest.approx(direct_costs(model, spoken, [text])[0], abs=1e-3)
 
 
+def test_twins_have_the_turns_of_their_items_in_a_chat(folder):
+    """Equal twins cost the same; twins that are whole texts would be read after another question, so are refused."""
+    docs, spoken = documents(24), copy.deepcopy(letters())
+    spoken.chat_template = "{% for m in messages %}{{ m.role[0] }} {{ m.content }} {% endfor %}"
+    lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=spoken, batch_size=8)
+    whole = write(folder / "whole.jsonl", [{"text": text} for text in texts(docs)])
+    equal = write(folder / "equal.jsonl", docs)
+    in_chat = {"apply_chat_template": True}
+    found = [figures(evaluate(lm, folder, in_chat, shards=4, twins=equal, rows="all"))]
+    given = {"template": "{{question}}: {{answer}}", "twins": whole}
+    found.append(figures(evaluate(lm, folder, in_chat, shards=4, rows="all", **given)))
+    assert [(each["twin_gain"], each["twin_auc"], each["twin_p"]) for each in found] == [(0, 0.5, 1)] * 2
+    with pytest.raises(OptionError, match=r"the twin of item 0 \(from 0\) is a whole text, but with --apply_chat"):
+        evaluate(lm, folder, in_chat, shards=4, twins=whole)
+
+
 def test_a_model_of_texts_alone_is_served(folder):
     class Rolling(TextOnly):
         def loglikelihood_rolling(self, requests):
