@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,18 @@ TIE = 1e-5
 BEAM = Option("beam", int, 200, "number of fillings that the search keeps after each slot", minimum=1)
 
 
+class Side(NamedTuple):
+    """A classifier, its rows of a space, and the number of the canary's class."""
+
+    target: Any
+    rows: SpaceRows
+    label: int
+
+
 class ClassScores:
     """Losses of one canary's class over the fillings of its space; ``calls`` counts the rows scored.
+
+    ``sides`` are the classifier and, for a calibrated score, the reference.
 
     The loss is −log2 P(label | text) in bits (Elmahdy et al., Equation 1; the loss-based membership signal of Mix and
     Match, section 4.3.2). A calibrated score is this loss minus a reference classifier's loss of the text.
@@ -37,8 +47,10 @@ class ClassScores:
         self.calls = 0
         self.signal = signal
         targets = [self.target, *([_reference(self.target)] if signal == CALIBRATED else [])]
-        self._sides = [(target, target.rows(self.space), target.place_of(request.canary.label)) for target in targets]
-        _, self.rows, self.label = self._sides[0]
+        self.sides = [
+            Side(target, target.rows(self.space), target.place_of(request.canary.label)) for target in targets
+        ]
+        _, self.rows, self.label = self.sides[0]
         self._first = np.full(len(self.space.slots[0]), np.nan)
 
     def of(self, values: IntArray) -> FloatArray:
@@ -55,7 +67,7 @@ class ClassScores:
 
     def _scored(self, values: IntArray) -> FloatArray:
         self.calls += len(values)
-        losses, *reference = (_losses(values, *side) for side in self._sides)
+        losses, *reference = (_losses(values, *side) for side in self.sides)
         return losses - reference[0] if reference else losses
 
     def places(self, fillings: Sequence[Filling]) -> IntArray:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.attacks.classifier.class_scores import ClassScores
+from leakage_tasks.attacks.classifier.class_scores import ClassScores, Side
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.option import Option
@@ -48,26 +48,33 @@ AUDIT = Option(
 
 
 def first_order(scores: ClassScores, heads: IntArray, at: str) -> FloatArray:
-    """Return the approximate loss in bits of every value of the next slot after each head ``[n, k]``, ``[n, A]``.
+    """Return the approximate score in bits of every value of the next slot after each head ``[n, k]``, ``[n, A]``.
 
-    With ``points`` and a single head, gradients are taken at 64 random values in one batch, and the nearest values have
-    the largest weight. With several heads, ``mean`` or ``mask``, there is one point per head. Raises TargetError if the
-    model has no gradients or a value has several tokens.
+    A calibrated score is the difference of the approximations on both classifiers. With ``points`` and a single head,
+    gradients are taken at 64 random values in one batch, and the nearest values have the largest weight. With several
+    heads, ``mean`` or ``mask``, there is one point per head. Raises TargetError if a model has no gradients or a value
+    has several tokens.
     """
+    (approximate, rows), *reference = (_of_side(side, heads, at) for side in scores.sides)
+    scores.calls += 2 * rows
+    return approximate - reference[0][0] if reference else approximate
+
+
+def _of_side(side: Side, heads: IntArray, at: str) -> tuple[FloatArray, int]:
+    """Return the approximate losses on one classifier, and the number of rows that it reads for them."""
     import torch
 
-    target: Any = scores.target
+    target, slot = side.target, heads.shape[1]
     if not isinstance(target, DifferentiableInputs):
         raise TargetError("shortlist=… needs a model that is differentiable in its inputs: leave it out")
-    slot = heads.shape[1]
-    tokens, column = scores.rows.single(slot), scores.rows.column(slot)
+    tokens, column = side.rows.single(slot), side.rows.column(slot)
     if tokens is None or column is None:
         raise TargetError(
             "shortlist=… needs values of one token each, and some values have more: leave it out, or use a "
             "tokenizer's whole words"
         )
-    rows = np.asarray(scores.rows.of(np.concatenate([heads, np.zeros((len(heads), 1), dtype=np.int64)], axis=1)))
-    matrix = target.embeddings()
+    rows = np.asarray(side.rows.of(np.concatenate([heads, np.zeros((len(heads), 1), dtype=np.int64)], axis=1)))
+    matrix: Any = target.embeddings()
     values = matrix[torch.from_numpy(tokens).to(matrix.device)]
     if at == POINTS and len(heads) == 1:
         drawn = np.random.default_rng(0).permutation(len(values))[:NUMBER]
@@ -75,9 +82,10 @@ def first_order(scores: ClassScores, heads: IntArray, at: str) -> FloatArray:
         rows = np.repeat(rows, len(starts), axis=0)
     else:
         starts = _start(target, values, at).expand(len(rows), -1)
-    likely = _extended(target, rows, column, scores.label, starts, values)
-    scores.calls += 2 * len(rows)
-    return (_near(starts, values) * likely).sum(0, keepdims=True) if len(rows) > len(heads) else likely
+    likely = _extended(target, rows, column, side.label, starts, values)
+    if len(rows) > len(heads):
+        likely = (_near(starts, values) * likely).sum(0, keepdims=True)
+    return likely, len(rows)
 
 
 def _extended(target: Any, rows: IntArray, column: int, label: int, starts: Any, values: Any) -> FloatArray:

@@ -21,15 +21,15 @@ def scores(**options) -> ClassScores:
     return ClassScores(AttackRequest(ClassifierTarget(tiny_bert(), wordpiece(), **options), TWO, 100, ""))
 
 
-def direct(text: str, slot: int, start: torch.Tensor, values: torch.Tensor) -> np.ndarray:
+def direct(text: str, slot: int, start: torch.Tensor, values: torch.Tensor, seed: int = 0) -> np.ndarray:
     """loss(start) + gradient·(value − start), by ``inputs_embeds``; the slot's token is the mask."""
     encoded = wordpiece()(text, return_tensors="pt")
     column = int((encoded["input_ids"][0] == wordpiece().mask_token_id).nonzero()[slot, 0])
-    matrix = tiny_bert().get_input_embeddings().weight.detach()
+    matrix = tiny_bert(seed).get_input_embeddings().weight.detach()
     embedded = matrix[encoded["input_ids"]].clone()
     embedded[0, column] = start
     embedded.requires_grad_(True)
-    logits = tiny_bert()(inputs_embeds=embedded, attention_mask=encoded["attention_mask"]).logits.double()
+    logits = tiny_bert(seed)(inputs_embeds=embedded, attention_mask=encoded["attention_mask"]).logits.double()
     loss = -logits.log_softmax(-1)[0, 1] / np.log(2)
     (gradient,) = torch.autograd.grad(loss, embedded)
     return (loss.detach() + (values - start).double() @ gradient[0, column].double()).numpy()
@@ -46,6 +46,18 @@ def test_each_heads_values_are_judged_by_its_own_gradient(at, batch_size):
     for row, head in zip(found, heads, strict=True):
         expected = direct(f"the {WORDS[head[0]]} sat on [MASK]", 0, start, values)
         assert row == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_calibrated_score_is_approximated_on_both_classifiers():
+    one = scores(reference=ClassifierTarget(tiny_bert(5), wordpiece()))
+    calibrated = ClassScores(AttackRequest(one.target, TWO, 100, ""), "calibrated")
+    numbers, expected = wordpiece().convert_tokens_to_ids(WORDS), []
+    for seed in (0, 5):
+        values = tiny_bert(seed).get_input_embeddings().weight.detach()[numbers]
+        expected.append(direct("the cat sat on [MASK]", 0, values.mean(0), values, seed))
+    found = first_order(calibrated, np.array([[WORDS.index("cat")]]), "mean")
+    assert found[0] == pytest.approx(expected[0] - expected[1], abs=1e-4)
+    assert calibrated.calls == 2
 
 
 def test_from_several_points_the_nearest_counts_most():
