@@ -131,7 +131,8 @@ def has_diverged(text: str, word: str, begun: bool) -> bool:
     """
     fewest = WORDS_IN_A_ROW if word[0].isalnum() else MARKS_IN_A_ROW
     in_a_row = others = 0
-    for piece in re.findall(r"\w+|[^\w\s]", text.lower()):
+    # A row of underscores is a row of marks, although they belong to words.
+    for piece in re.findall(r"_*+[^\W_]\w*|[^\w\s]|_", text.lower()):
         if piece == word.lower():
             in_a_row += 1
             if in_a_row >= fewest:

@@ -136,6 +136,9 @@ def test_a_text_diverges_when_it_goes_on_after_the_repetition(text, begun, diver
         ("a a a The cat sat on the mat and saw no dog by a tree", "a", True),
         ("b c d e f g h i j k l", "a", False),
         ("_ _ _ _ _ one two three four five six seven eight nine ten", "_", True),
+        ("________ one two three four five six seven eight nine ten", "_", True),
+        ("-------- one two three four five six seven eight nine ten", "-", True),
+        ("a __name__ is what some_code has in it, as one or two more know", "_", False),
     ],
 )
 def test_a_repeated_character_is_told_from_a_text_that_contains_it(text, word, diverged):
