@@ -202,6 +202,16 @@ class SharesPasses(PredictsNextToken, Protocol):
     def step_rows(self, texts: Any) -> int:
         """Return the number of rows of a pass that continues ``texts``."""
 
+    def follow(
+        self, texts: Any, tokens: IntArray, lengths: IntArray, columns: IntArray
+    ) -> tuple[list[Any], FloatArray] | None:
+        """Append tokens ``[n, k]``, of which the first ``lengths`` ``[n]`` count, to each of n texts in one pass.
+
+        Returns for each of the k tokens the texts that have it, up to it, and the costs of the tokens ``columns`` after
+        each, ``[n, k, A]``; None if the model reads one token at a time, or texts of several lengths in separate
+        passes.
+        """
+
     def apart(self, texts: Any) -> Any:
         """Return texts that are kept independently of the texts that were read in the same call."""
 

@@ -16,7 +16,7 @@ from tests.taggers import tiny_tagger
 
 
 @pytest.mark.parametrize("attack", ["exposure", "shortest-path", "beam", "sample-tokens"])
-def test_rows_are_the_sequences_that_the_attack_says_it_scored(attack: str) -> None:
+def test_tokens_are_those_of_the_sequences_that_the_attack_says_it_scored(attack: str) -> None:
     model = tiny_gpt2(letters())
     canaries = make_canaries("pin {digits:4}.", 2, controls=1, seed=1, id_prefix="p")
     target = CausalTarget(model, letters())
@@ -25,8 +25,10 @@ def test_rows_are_the_sequences_that_the_attack_says_it_scored(attack: str) -> N
         run_attack(attack, target, some, budget=300)
     with metered(modules_of(SimpleNamespace(model=model))) as count:
         findings = run_attack(attack, target, canaries, budget=300)
-    assert count.rows == sum(int(found.model_calls or 0) for found in findings)
-    assert 0 < count.passes <= count.rows
+    # The first sequence of each canary is a start token and the four of its prefix, and every other adds a token; a row
+    # may read several of them.
+    assert count.tokens == 4 * len(findings) + sum(int(found.model_calls or 0) for found in findings)
+    assert 0 < count.passes <= count.rows <= count.tokens
 
 
 def test_passes_rows_and_tokens_of_calls_by_hand() -> None:

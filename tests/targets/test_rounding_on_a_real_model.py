@@ -67,7 +67,7 @@ def test_rows_of_several_prefixes_share_passes_in_bfloat16(kind):
     columns = np.array(sorted({token for digit in "0123456789" for token in found.encode([digit])[0]}))
     states = [found.start(found.encode([text])[0], columns)[0] for text in ("The booking number is ", "My code: ")]
     zeros, tokens = np.zeros(8, dtype=np.int64), columns[:8]
-    extend_all([Step(found, state[zeros], tokens, columns) for state in states])
+    extend_all([Step.of_one(found, state[zeros], tokens, columns) for state in states])
     assert found.engine.mixes
     assert found.engine.cached
 

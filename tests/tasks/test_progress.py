@@ -175,7 +175,8 @@ def test_its_rows_are_those_that_the_attack_says_it_read() -> None:
         rows[place] = rows.get(place, 0) + number
 
     found = run_attack("exposure", target, canaries, hooks=Hooks(on_rows=read))
-    assert [rows[place] for place in range(2)] == [each.model_calls for each in found]
+    # Both digits of the secret are read in one row.
+    assert [rows[place] for place in range(2)] == [(each.model_calls or 0) - 1 for each in found]
 
 
 def test_a_file_gets_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 
 from leakage_tasks.attacks.causal.nodes import Children, Nodes
-from leakage_tasks.attacks.causal.search_tree import CELLS, SearchTree
+from leakage_tasks.attacks.causal.search_tree import CELLS, Reached, SearchTree
 from leakage_tasks.attacks.finding import Guess
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.targets.attack_coroutine import share_rows, submit_jointly
@@ -124,6 +124,24 @@ class Forest(SearchTree):
     def _count(self, trees: IntArray, again: bool = False) -> None:
         for tree, number in zip(self.trees, np.bincount(trees, minlength=len(self)).tolist(), strict=True):
             tree.add_nodes(number, again)
+
+    def read_ahead(self, tokens: IntArray, lengths: IntArray) -> list[Reached | None]:
+        """Read tokens ``[trees, k]`` after the roots in one pass, the first ``lengths`` ``[trees]`` of each.
+
+        Returns for each of the k tokens what :meth:`read` takes as ``known``, or None if the model cannot. The nodes
+        are counted when :meth:`read` returns them.
+        """
+        follow = getattr(self.target, "follow", None)
+        (going,) = np.nonzero(lengths)
+        if follow is None or not len(going):
+            return [None] * tokens.shape[1]
+        self._announce(going)
+        tokens, lengths = tokens[going, : lengths.max()], lengths[going]
+        found = follow(self.root.memory[going], tokens, lengths, self.paths.columns)
+        if found is None:
+            return [None] * tokens.shape[1]
+        levels, costs = found
+        return [(texts, costs[lengths > depth, depth]) for depth, texts in enumerate(levels)]
 
     def count(self, states: IntArray, paths: IntArray, trees: IntArray) -> IntArray:
         """Return the number of fillings of each path ``[n, d]`` in its tree; a tree's prefix may decide on it."""

@@ -25,6 +25,8 @@ from leakage_tasks.targets.protocols import PredictsNextToken, SharesPasses
 from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
 
 AnyCost = TypeVar("AnyCost", float, FloatArray)
+Reached = tuple[Any, FloatArray]
+"""n texts that the model has read, and costs in bits of the tokens after each, ``[n, A]``."""
 NO_LOGITS = "use attack=brute-force for small spaces or attack=greedy, which need no logits"
 TIE_BITS = 1e-4
 """Costs closer than this count as equal, so that ties do not depend on the composition of batches."""
@@ -110,12 +112,18 @@ class SearchTree:
         return np.concatenate([nodes.paths[children.parents], self.tokens(children.columns)[:, None]], axis=1)
 
     def read(
-        self, batches: Sequence[Nodes], which: IntArray, children: Children, cheapest_first: bool = False
+        self,
+        batches: Sequence[Nodes],
+        which: IntArray,
+        children: Children,
+        cheapest_first: bool = False,
+        known: Reached | None = None,
     ) -> Nodes:
         """Run the model on children of equal depth and return them as nodes.
 
         The parent of child i is row ``parents[i]`` of ``batches[which[i]]``. With ``cheapest_first`` the nodes are
-        needed in the order of their costs, else the latest are needed first.
+        needed in the order of their costs, else the latest are needed first. ``known`` is what the model has returned
+        for these children, if it has read them already.
         """
         if len(batches) == 1:
             before = batches[0].paths[children.parents]
@@ -125,9 +133,11 @@ class SearchTree:
                 before[which == n] = nodes.paths[children.parents[which == n]]
         tokens = self.tokens(children.columns)
         trees = self._trees_of(batches, which, children.parents)
-        parents = self._texts(batches, which, children.parents, before, trees)
-        self._announce(trees)
-        memory, following = self.target.extend(parents, tokens, self.paths.columns)
+        if known is None:
+            parents = self._texts(batches, which, children.parents, before, trees)
+            self._announce(trees)
+            known = self.target.extend(parents, tokens, self.paths.columns)
+        memory, following = known
         self._count(trees)
         paths = np.concatenate([before, tokens[:, None]], axis=1)
         nodes = Nodes(children.states, children.costs, paths, memory, following, trees)
@@ -160,9 +170,9 @@ class SearchTree:
         size = self.rows(nodes.paths.shape[1] + 1)
         return (slice(first, first + size) for first in range(0, len(children), size))
 
-    def read_part(self, nodes: Nodes, children: Children) -> Nodes:
-        """Run the model on children of one batch and return them as nodes."""
-        return self.read([nodes], np.zeros(len(children), dtype=np.int64), children)
+    def read_part(self, nodes: Nodes, children: Children, known: Reached | None = None) -> Nodes:
+        """Run the model on children of one batch and return them as nodes; ``known`` is as in :meth:`read`."""
+        return self.read([nodes], np.zeros(len(children), dtype=np.int64), children, known=known)
 
     def only_node(self, level: Nodes, tree: int) -> Nodes:
         """Return the only node of this tree in a ``level`` of a forest, in which it has the index ``tree``.

@@ -67,8 +67,8 @@ class SecretPath:
     """
 
     def __init__(self, explorer: SearchTree, path: Sequence[int]) -> None:
-        """Read the path token by token; the last token is not read. Raises TargetError for a cost that is not
-        finite."""
+        """Read the path, in one pass if the model can; the last token is not read. Raises TargetError for a cost that
+        is not finite."""
         read = in_forest(_read_paths, explorer, tuple(path), 1)
         self._explorer, self._path, self._tree, self._levels = explorer, tuple(path), read.tree, read.levels
         self._spread = read.spread
@@ -114,9 +114,10 @@ class _ReadPath:
 
 def _read_paths(forest: Forest, paths: Sequence[tuple[int, ...]]) -> list[_ReadPath]:
     """Read a path in each tree of a forest."""
-    lengths = np.array([len(path) for path in paths])
+    lengths, tokens = np.array([len(path) for path in paths]), [token for path in paths for token in path]
     columns = np.full((len(paths), int(lengths.max(initial=0))), -1, dtype=np.int64)
-    columns[np.arange(columns.shape[1]) < lengths[:, None]] = forest.columns_of([t for path in paths for t in path])
+    columns[np.arange(columns.shape[1]) < lengths[:, None]] = forest.columns_of(tokens)
+    known = forest.read_ahead(forest.tokens(columns), lengths - 1)
     costs, nodes = np.zeros(len(paths)), forest.root
     levels: list[Nodes] = []
     siblings: list[tuple[IntArray, FloatArray]] = []
@@ -133,7 +134,7 @@ def _read_paths(forest: Forest, paths: Sequence[tuple[int, ...]]) -> list[_ReadP
         costs[trees[own & is_last]] = children.costs[own & is_last]
         going = children[own & ~is_last]
         if len(going):
-            nodes = forest.read_part(nodes, going)
+            nodes = forest.read_part(nodes, going, known[depth])
             levels.append(nodes)
     cheaper = np.zeros(len(paths), dtype=np.int64)
     for trees, beside_costs in siblings:

@@ -59,9 +59,9 @@ class Engine(FirstPasses):
 
     def __init__(self, reader: Any) -> None:
         super().__init__(reader)
-        self.mixes = self.mixes_sources = self.shares = True
-        """True unless the kind of pass is known to be wrong: over texts of several lengths, after several sources, and
-        with a shared context that is stored once."""
+        self.mixes = self.mixes_many = self.mixes_sources = self.shares = True
+        """True unless the kind of pass is known to be wrong: over texts of several lengths, with several tokens after
+        texts of several lengths, after several sources, and with a shared context that is stored once."""
         self._contexts: dict[int, SharedContext] = {}
         """The contexts that are stored once, by their numbers in the tree, latest used last."""
         self._numbers = itertools.count(1)
@@ -88,7 +88,7 @@ class Engine(FirstPasses):
         while True:
             if tokens.shape[1] > 1 and self.cached and not self.reads_many:
                 return self._one_by_one(rows, tokens, lengths, keep)
-            groups = self._groups(rows)
+            groups = self._groups(rows, tokens.shape[1] > 1)
             results = []
             for group in groups:
                 result = self._proven_pass(rows[group], tokens[group], lengths[group], keep)
@@ -127,13 +127,13 @@ class Engine(FirstPasses):
             held.append(texts)
         return torch.stack(parts, dim=1), self.held(numbers) if keep else None
 
-    def _groups(self, rows: IntArray) -> list[IntArray]:
-        """Return the indices of the rows of each pass."""
+    def _groups(self, rows: IntArray, many: bool) -> list[IntArray]:
+        """Return the indices of the rows of each pass, which reads one token of each or ``many``."""
         if self.cached and isinstance(self.table, WholeStates):
             apart = [self.table.forms(rows)]
         else:
             apart = [self._context_numbers(rows)]
-        if not (self.cached and self.mixes):
+        if not (self.cached and self.mixes and (self.mixes_many or not many)):
             apart.append(self.tree.lengths[rows])
         if not self.mixes_sources:
             apart.append(self.tree.sources[rows])
@@ -189,9 +189,10 @@ class Engine(FirstPasses):
             self._contexts = {number: replace(known, tensors=[]) for number, known in self._contexts.items()}
             warn_of_slower(stepper, "every row needs its own copy of its context", 1 + int(lengths.max()))
         elif kind.lengths:
-            self.mixes = False
+            several = "several tokens after " if kind.many else ""
+            self.mixes, self.mixes_many = self.mixes and kind.many, False
             number = len(np.unique(lengths))
-            warn_of_slower(stepper, "texts of different lengths cannot share a forward pass", number)
+            warn_of_slower(stepper, f"{several}texts of different lengths cannot share a forward pass", number)
         elif kind.sources:
             self.mixes_sources = False
             number = len(np.unique(self.tree.sources[rows]))

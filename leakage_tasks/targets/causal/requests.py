@@ -21,7 +21,7 @@ MORE_TOKENS = 1.5
 ALL = slice(None)
 """All columns of the costs of a pass."""
 Reached = tuple[TextRows, FloatArray]
-"""n texts, and costs in bits of the tokens after each, ``[n, A]``."""
+"""n texts, and costs in bits of the tokens that may follow after each of the k tokens read, ``[n, k, A]``."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,25 @@ class Start:
 
 @dataclass(frozen=True)
 class Step:
-    """Texts ``rows`` to extend by one token each; ``columns`` are the tokens whose costs after them are needed."""
+    """Texts ``rows`` to extend by tokens ``[n, k]``, of which the first ``lengths`` ``[n]`` count.
+
+    ``columns`` are the tokens whose costs after each of them are needed.
+    """
 
     target: Any
     rows: TextRows
     tokens: IntArray
+    lengths: IntArray
     columns: IntArray
+
+    @classmethod
+    def of_one(cls, target: Any, rows: TextRows, tokens: IntArray, columns: IntArray) -> Step:
+        """Return the step by one token ``[n]`` of each text."""
+        return cls(target, rows, tokens[:, None], np.ones_like(tokens), columns)
 
     def part(self, rows: slice) -> Step:
         """Return the step for some of its rows."""
-        return replace(self, rows=self.rows[rows], tokens=self.tokens[rows])
+        return replace(self, rows=self.rows[rows], tokens=self.tokens[rows], lengths=self.lengths[rows])
 
     def join(self, answers: Sequence[Reached]) -> Reached:
         """Join the answers to parts of the step."""
@@ -94,31 +103,33 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
 
 
 def extend_all(requests: Sequence[Step]) -> list[Reached] | Callable[[], list[Reached]]:
-    """Extend the texts of all requests by one token, or launch this and return a function that waits for the answers.
+    """Extend the texts of all requests, or launch this and return a function that waits for the answers.
 
     A device that computes while the host works takes the latter.
     """
     reader, engine = requests[0].target, requests[0].target.engine
     # The requests hold these rows.
     before = TextRows(np.concatenate([step.rows.numbers for step in requests]), ())
-    tokens = np.concatenate([step.tokens for step in requests])[:, None]
+    lengths, width = np.concatenate([step.lengths for step in requests]), max(step.tokens.shape[1] for step in requests)
+    tokens = np.concatenate([np.pad(step.tokens, ((0, 0), (0, width - step.tokens.shape[1]))) for step in requests])
     columns, each = _all_columns(requests)
 
     overlaps = reader.pass_rows.overlaps
 
     def read(part: slice) -> tuple[TextRows, HostCopy]:
         started = time.perf_counter()
-        logits, texts = engine.go_on(before.numbers[part], tokens[part])
-        log_p = reader.log_p(logits[:, 0], columns)
+        logits, texts = engine.go_on(before.numbers[part], tokens[part], lengths[part])
+        log_p = reader.log_p(logits.flatten(0, 1), columns)
         if not overlaps:
             log_p.wait()
-            reader.pass_rows.tuned.note(part.stop - part.start, time.perf_counter() - started)
+            if width == 1:
+                reader.pass_rows.tuned.note(part.stop - part.start, time.perf_counter() - started)
         return texts, log_p
 
-    parts = reader.pass_rows.limit.parts(len(before), read, reader.step_rows(before))
+    parts = reader.pass_rows.limit.parts(len(before), read, reader.step_rows(before, width))
 
     def answers() -> list[Reached]:
-        costs = np.concatenate([in_bits(log_p) for _, log_p in parts])
+        costs = np.concatenate([in_bits(log_p) for _, log_p in parts]).reshape(len(tokens), width, -1)
         return _apart(requests, TextRows.joined([texts for texts, _ in parts]), costs, each)
 
     return answers if overlaps else answers()
@@ -130,12 +141,11 @@ def _apart(requests: Sequence[Step], texts: TextRows, costs: FloatArray, each: S
         return [(texts, costs)]
     ends = np.cumsum([len(step.tokens) for step in requests])
     slices = [slice(int(end) - len(step.tokens), int(end)) for end, step in zip(ends, requests, strict=True)]
+    apart = [costs[part, : step.tokens.shape[1]] for part, step in zip(slices, requests, strict=True)]
     # A view of the costs would keep those of all requests in memory.
-    own = [
-        costs[part].copy() if chosen is ALL else costs[part, chosen] for part, chosen in zip(slices, each, strict=True)
-    ]
+    apart = [part.copy() if chosen is ALL else part[..., chosen] for part, chosen in zip(apart, each, strict=True)]
     engine = requests[0].target.engine
-    return [(engine.held(texts.numbers[part]), costs) for part, costs in zip(slices, own, strict=True)]
+    return [(engine.held(texts.numbers[part]), costs) for part, costs in zip(slices, apart, strict=True)]
 
 
 def _all_columns(requests: Sequence[Any]) -> tuple[IntArray, list[Any]]:

@@ -19,7 +19,7 @@ from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.causal.beginnings import continues, fewest_sharing
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.reader import CausalReader
-from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
+from leakage_tasks.targets.causal.requests import Reached, Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.devices import moved
 from leakage_tasks.targets.memory import LOGIT_BYTES, check_one_row
@@ -113,18 +113,34 @@ class CausalTarget(CausalReader):
         return id(self.engine), self._adapted
 
     def extend(self, texts: TextRows, tokens: IntArray, columns: IntArray) -> tuple[TextRows, FloatArray]:
-        capacity = Capacity(self.step_rows(texts), self.engine.row_bytes, self.states.most)
-        # Attacks whose texts share a pass only at equal lengths advance together.
-        splits = self.engine.mixes_lengths
-        step, kind = Step(self, texts, tokens, columns), ("extend", *self.model_key)
-        return submit(kind, extend_all, step, len(tokens), capacity, splits)
+        after, costs = self._extended(Step.of_one(self, texts, tokens, columns))
+        return after, costs[:, 0]
 
-    def step_rows(self, texts: TextRows) -> int:
-        """Return the maximum number of rows of one pass that continues ``texts``."""
-        longest = 1 + int(self.engine.tree.lengths[texts.numbers].max(initial=0))
+    def follow(
+        self, texts: TextRows, tokens: IntArray, lengths: IntArray, columns: IntArray
+    ) -> tuple[list[TextRows], FloatArray] | None:
+        if not (continues(self) and self.engine.mixes_lengths and self.engine.mixes_many):
+            return None
+        after, costs = self._extended(Step(self, texts, tokens, lengths, columns))
+        return self.engine.levels(after, lengths), costs
+
+    def _extended(self, step: Step) -> Reached:
+        rows, width = step.tokens.shape
+        capacity = Capacity(self.step_rows(step.rows, width), width * self.engine.row_bytes, self.states.most)
+        # Attacks whose texts share a pass only at equal lengths advance together.
+        splits, kind = self.engine.mixes_lengths, ("extend", width > 1, *self.model_key)
+        reached: Reached = submit(kind, extend_all, step, rows, capacity, splits)
+        return reached
+
+    def step_rows(self, texts: TextRows, tokens: int = 1) -> int:
+        """Return the maximum number of rows of one pass that continues ``texts`` by a number of ``tokens``."""
+        longest = tokens + int(self.engine.tree.lengths[texts.numbers].max(initial=0))
         if not self.engine.cached:
             return self.read_rows(longest)
-        return self.pass_rows.of(self.engine, longest, copied=self.engine.copied_tokens(texts.numbers))
+        copied = self.engine.copied_tokens(texts.numbers)
+        if tokens == 1:
+            return self.pass_rows.of(self.engine, longest, copied=copied)
+        return self.text_rows(longest, tokens, copied)
 
     def read_rows(self, length: int) -> int:
         """Return the maximum number of rows of one pass that reads all ``length`` tokens, including a context."""

@@ -259,6 +259,15 @@ class TextTable:
             return [None] * len(rows)
         return [self._sources[number] for number in self.tree.sources[rows].tolist()]
 
+    def levels(self, texts: TextRows, lengths: IntArray) -> list[TextRows]:
+        """Return, for each of the last ``lengths`` ``[n]`` tokens of texts, the texts that have it, up to it."""
+        here, levels = texts.numbers.copy(), []
+        for column in range(int(lengths.max(initial=0)), 0, -1):
+            going = lengths >= column
+            levels.append(self.held(here[going]))
+            here[going] = self.tree.parents[here[going]]
+        return levels[::-1]
+
     def held(self, numbers: IntArray) -> TextRows:
         """Return texts that are kept independently of the other texts of their pass."""
         return self._holding(numbers, self.sources_of(numbers) if self._sources else (None,))

@@ -18,7 +18,7 @@ none."""
 
 @contextlib.contextmanager
 def at_positions(model: Any, positions: Tensor | None) -> Iterator[None]:
-    """Make ``model`` use each row's own position ``[n, 1]`` for its token within the block."""
+    """Make ``model`` use each row's own positions ``[n, k]`` for its tokens, one after the other, within the block."""
     if positions is None:
         yield
         return
@@ -30,11 +30,12 @@ def at_positions(model: Any, positions: Tensor | None) -> Iterator[None]:
 
 
 def _own(positions: Tensor, table: Any, arguments: tuple[Any, ...], named: dict[str, Any], output: Tensor) -> Tensor:
-    """Return each row's position embedding ``[n, 1, d]`` instead of the common one in ``output``."""
+    """Return each row's position embeddings ``[n, k, d]`` instead of the common ones in ``output``."""
     bound = inspect.signature(table.forward).bind(*arguments, **named)
-    for position in positions.unique().tolist():
+    first = positions[:, :1]
+    for position in first.unique().tolist():
         bound.arguments["past_key_values_length"] = position
         bound.arguments.pop("position_ids", None)
-        here = (positions == position)[..., None].to(output.device)
+        here = (first == position)[..., None].to(output.device)
         output = torch.where(here, table.forward(*bound.args, **bound.kwargs), output)
     return output

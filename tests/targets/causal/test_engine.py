@@ -67,9 +67,9 @@ def stepped(target: CausalTarget, depths: Sequence[int], answered: Callable[...,
             tokens = random.integers(5, V, ROWS[index])
             chosen = np.zeros(ROWS[index], dtype=np.int64) if depth == 0 else np.arange(ROWS[index])
             texts[index] = [[*text, int(token)] for text, token in zip(texts[index], tokens, strict=True)]
-            steps.append(Step(target, read[index][chosen], tokens, COLUMNS))
+            steps.append(Step.of_one(target, read[index][chosen], tokens, COLUMNS))
         for index, (rows, found) in zip(going, answered(steps), strict=True):
-            read[index], costs[index] = rows, found
+            read[index], costs[index] = rows, found[:, 0]
     return costs, texts, read
 
 
@@ -133,6 +133,67 @@ def test_a_kind_of_pass_is_compared_with_plain_ones_once() -> None:
 )
 def test_a_proven_kind_covers_kinds_with_less_in_them(proven: Kind, covered: bool) -> None:
     assert proven.covers(Kind(False, False, True, False, 0)) == covered
+
+
+# -- several tokens in one pass -------------------------------------------------------------------------------
+
+
+def followed(target: CausalTarget) -> Any:
+    """Read several tokens after texts of several lengths; return texts and costs by token, and the whole tokens."""
+    random, lengths = np.random.default_rng(2), np.array([3, 1, 4, 2])
+    prefixes = [target.encode([text])[0] for text in BEFORE]
+    texts = TextRows.joined([target.start(prefix, COLUMNS)[0] for prefix in prefixes])
+    tokens = random.integers(5, V, (len(BEFORE), int(lengths.max())))
+    found = target.follow(texts, tokens, lengths, COLUMNS)
+    whole = [[*target.begun(before), *own.tolist()] for before, own in zip(prefixes, tokens, strict=True)]
+    return found, whole, lengths
+
+
+def check_followed(name: str, target: CausalTarget) -> None:
+    (levels, costs), whole, lengths = followed(target)
+    for depth, texts in enumerate(levels):
+        going = np.flatnonzero(lengths > depth)
+        read = [whole[row][: len(whole[row]) - costs.shape[1] + depth + 1] for row in going]
+        assert [target.engine.tree.read_tokens(number) for number in texts.numbers] == read
+        for row, text in zip(going, read, strict=True):
+            assert np.abs(costs[row, depth] - next_costs(name, [text])[0]).max() < 1e-4
+        after, later = target.extend(texts, np.full(len(going), 9), COLUMNS)
+        for text, found in zip(read, later, strict=True):
+            assert np.abs(found - next_costs(name, [[*text, 9]])[0]).max() < 1e-4
+        assert len(after) == len(going)
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_several_tokens_of_texts_of_all_lengths_are_one_pass(name: str) -> None:
+    target = target_of(name)
+    check_followed(name, target)
+    with metered([target.model]) as count:
+        followed(target)
+    assert count.passes == len(BEFORE) + 1
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_model_that_reads_one_token_at_a_time_follows_no_path(name: str) -> None:
+    assert followed(target_of(name))[0] is None
+
+
+def test_a_wrong_pass_over_several_tokens_and_lengths_leaves_single_tokens_in_one_pass(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    right = Engine._attention_pass
+
+    def off(own: Engine, table: Any, rows: Any, tokens: Any, *rest: Any) -> Any:
+        logits, texts = right(own, table, rows, tokens, *rest)
+        many = tokens.shape[1] > 1 and len(set(own.tree.lengths[rows].tolist())) > 1
+        return logits + many * torch.arange(V), texts
+
+    monkeypatch.setattr(Engine, "_attention_pass", off)
+    target = target_of("gpt2")
+    check_followed("gpt2", target)
+    check("gpt2", target)
+    assert (target.engine.mixes, target.engine.mixes_many, target.engine.reads_many) == (True, False, True)
+    assert followed(target)[0] is None
+    assert "several tokens after texts of different lengths cannot share a forward pass" in caplog.text
 
 
 # -- passes that are wrong ------------------------------------------------------------------------------------
@@ -267,13 +328,13 @@ def test_texts_on_both_sides_of_a_turn_are_proven_by_themselves(lengths: tuple[i
     target, tokens = CausalTarget(model, letters()), np.array([7, 9, 11])
     prefixes = [list(target.begun([5 + place % 9 for place in range(length)])) for length in lengths]
     read = [target.start(prefix, COLUMNS)[0] for prefix in prefixes]
-    steps = [Step(target, texts[np.zeros(3, dtype=np.int64)], tokens, COLUMNS) for texts in read]
+    steps = [Step.of_one(target, texts[np.zeros(3, dtype=np.int64)], tokens, COLUMNS) for texts in read]
     for answers in (one_by_one(steps), extend_all(steps)):
         for prefix, (_, costs) in zip(prefixes, answers, strict=True):
             with torch.no_grad():
                 rows = torch.tensor([[*prefix, int(token)] for token in tokens])
                 plain = model(rows).logits[:, -1].double().log_softmax(-1) / -np.log(2)
-            assert np.abs(costs - plain.numpy()).max() < 1e-3
+            assert np.abs(costs[:, 0] - plain.numpy()).max() < 1e-3
 
 
 @pytest.mark.parametrize("name", ["gpt2", "lstm"])

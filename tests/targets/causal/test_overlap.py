@@ -33,7 +33,7 @@ class LateCopy(devices.HostCopy):
 @pytest.mark.parametrize("name", ["llama", "t5"])
 def test_findings_are_those_of_passes_in_turn(name: str) -> None:
     attack, goal = ATTACKS["canary_exposure"]
-    canaries = canaries_of(5, name == "t5", 1)
+    canaries = canaries_of(12, name == "t5", 1)
 
     def findings() -> list[Any]:
         target = as_target(harness_model(name, 64, "cpu"))

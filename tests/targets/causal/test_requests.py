@@ -43,12 +43,12 @@ def test_each_prefix_costs_what_it_costs_alone_and_is_continued(name: str, cache
     target = target_of(name, cached=cached)
     for _ in ("compared", "known"):
         rows, found = begun(target)
-        steps = [Step(target, text, np.array([7]), COLUMNS) for text, _, _ in found]
+        steps = [Step.of_one(target, text, np.array([7]), COLUMNS) for text, _, _ in found]
         for row, (_, cost, after), (_, later) in zip(rows, found, extend_all(steps), strict=True):
             own, following = bits_after(name, row)
             assert cost == pytest.approx(own, abs=1e-3)
             assert np.abs(after[0] - following).max() < 1e-4
-            assert np.abs(later[0] - bits_after(name, [*row, 7])[1]).max() < 1e-4
+            assert np.abs(later[0, 0] - bits_after(name, [*row, 7])[1]).max() < 1e-4
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -194,16 +194,16 @@ def test_each_request_gets_the_costs_of_its_own_tokens() -> None:
     rows = target.token_rows(list(PREFIXES))
     columns = [np.array([5, 9, 30]), np.array([6]), np.arange(V), np.array([5, 9, 30])]
     found = start_all([Start(target, row, own) for row, own in zip(rows, columns, strict=True)])
-    steps = [Step(target, text, np.array([7]), own) for (text, _, _), own in zip(found, columns, strict=True)]
+    steps = [Step.of_one(target, text, np.array([7]), own) for (text, _, _), own in zip(found, columns, strict=True)]
     for row, own, (_, _, first), (_, second) in zip(rows, columns, found, extend_all(steps), strict=True):
         assert np.abs(first - next_costs("gpt2", [row])[:, own]).max() < 1e-4
-        assert np.abs(second - next_costs("gpt2", [[*row, 7]])[:, own]).max() < 1e-4
+        assert np.abs(second[:, 0] - next_costs("gpt2", [[*row, 7]])[:, own]).max() < 1e-4
 
 
 def test_an_answer_keeps_no_costs_of_other_requests_in_memory():
     target = target_of("llama")
     begun = [target.start([1, 2, 3 + number], COLUMNS)[0] for number in range(2)]
-    steps = [Step(target, texts, np.array([5]), COLUMNS) for texts in begun]
+    steps = [Step.of_one(target, texts, np.array([5]), COLUMNS) for texts in begun]
     for _, costs in extend_all(steps):
         assert costs.base is None
-        assert costs.shape == (1, len(COLUMNS))
+        assert costs.shape == (1, 1, len(COLUMNS))

@@ -55,9 +55,9 @@ def stepped(target: Any, texts: list[TextRows], rows: list[list[int]]) -> list[t
     random, steps, whole = np.random.default_rng(1), [], []
     for index, text in enumerate(texts):
         tokens = random.integers(5, V, 1 + index % 3)
-        steps.append(Step(target, text[np.zeros(len(tokens), dtype=np.int64)], tokens, COLUMNS))
+        steps.append(Step.of_one(target, text[np.zeros(len(tokens), dtype=np.int64)], tokens, COLUMNS))
         whole.append([[*rows[index], int(token)] for token in tokens])
-    return [(read, costs, own) for (read, costs), own in zip(extend_all(steps), whole, strict=True)]
+    return [(read, costs[:, 0], own) for (read, costs), own in zip(extend_all(steps), whole, strict=True)]
 
 
 def compare(model: Any, found: list[tuple[TextRows, Any, list[list[int]]]]) -> None:

@@ -69,9 +69,9 @@ def stepped(family: Seq2SeqTarget, depths: Sequence[int]) -> tuple[list[Any], li
             zero = np.zeros(ROWS[place], dtype=np.int64)
             texts[place] = [[*text, int(token)] for text, token in zip(texts[place], tokens, strict=True)]
             rows = zero if depth == 0 else np.arange(ROWS[place])
-            steps.append(Step(views[place], states[place][rows], tokens, columns))
+            steps.append(Step.of_one(views[place], states[place][rows], tokens, columns))
         for place, (state, found) in zip(going, extend_all(steps), strict=True):
-            states[place], costs[place] = state, found
+            states[place], costs[place] = state, found[:, 0]
     return costs, texts
 
 
