@@ -9,6 +9,9 @@ from pathlib import Path
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.report.evidence.hashes import (
     DATA,
+    FROM_HARNESS,
+    FROM_RESULTS,
+    IDENTITY,
     MANIFEST,
     MODEL,
     PLANTED,
@@ -26,6 +29,9 @@ from leakage_tasks.report.evidence.hashes import (
 )
 from leakage_tasks.report.evidence.record import Evidence, Hash
 from leakage_tasks.report.load.results import Run
+
+IS_PLANTED = "the planted data of the results"
+"""The end of a hash's source: a task recorded the file as its planted data."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ def _checked_manifest(path: Path, recorded: Sequence[Hash]) -> Hash:
 def _checked_data(path: Path, recorded: Sequence[Hash]) -> Hash:
     """Return the hash of a data set, and state if a task recorded it as its planted data. Raises ResultsError."""
     digest = file_hash(path)
-    source = "the planted data of the results"
+    source = IS_PLANTED
     if digest not in digests(recorded, PLANTED):
         source = "not compared: the results record no hash of this file"
     return Hash(DATA, path.name, digest, f"computed from the file; {source}")
@@ -103,6 +109,34 @@ def results_outcomes(evidence: Evidence, folder: Path) -> Iterator[Verification]
         around = folder.parent.iterdir() if folder.is_file() else folder.rglob("*.json*")
         named = [file for file in around if file.name == stated.name and file.is_file()]
         yield _compared(f"{stated.kind} {stated.name}", {file_hash(file) for file in named}, stated.digest)
+
+
+def states_recorded(stated: Sequence[Hash], again: Sequence[Hash]) -> bool:
+    """Return True if a report's hashes are those of its results.
+
+    The digests of files are compared with the files. Hashes that need other files, such as the model's, are left out.
+
+    Args:
+        stated: The hashes of the report.
+        again: The hashes that are gathered from the results again, without other files.
+    """
+    manifests, planted = digests(again, MANIFEST), digests(again, PLANTED)
+    files = {(known.kind, known.name) for known in of_kind(stated, RESULTS, SAMPLES)}
+    return (
+        _recorded(stated) == _recorded(again)
+        and {(known.kind, known.name) for known in of_kind(again, RESULTS, SAMPLES)} <= files
+        and set(digests(stated, MANIFEST)) <= set(manifests)
+        and all(known.digest in planted for known in of_kind(stated, DATA) if known.source.endswith(IS_PLANTED))
+    )
+
+
+def _recorded(hashes: Sequence[Hash]) -> list[Hash]:
+    """Return the hashes that the results record."""
+    return [
+        known
+        for known in hashes
+        if known.kind in (PLANTED, IDENTITY) or known.source.startswith((FROM_RESULTS, FROM_HARNESS))
+    ]
 
 
 def _compared(what: str, digests: set[str], wanted: str) -> Verification:

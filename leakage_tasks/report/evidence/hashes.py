@@ -25,6 +25,8 @@ from leakage_tasks.report.load.validate import load_json, printable
 RESULTS, SAMPLES, MODEL, MANIFEST, DATA = "results file", "samples", "model file", "manifest", "data"
 SELFTEST, HARNESS, PACKAGE, IDENTITY = "self-test", "harness", "package", "model identity"
 PLANTED, PARTS = "planted data", "parts of the model"
+FROM_RESULTS, FROM_HARNESS = "recorded in the results", "recorded by the harness"
+"""Beginnings of the sources of hashes that results record."""
 ALL_HASHED = "all have hashes of files"
 DIGITS = 64
 """Number of hexadecimal digits of a SHA-256."""
@@ -65,10 +67,10 @@ def _recorded(run: Run) -> Iterator[Hash]:
                 kind = MANIFEST if name == "canaries" else DATA
                 what = "canaries' content" if name == "canaries" else f"tokens of {name}="
                 short = "" if len(value) == DIGITS else f", first {len(value)} digits"
-                yield Hash(kind, task, value, f"recorded in the results: {what}{short}")
+                yield Hash(kind, task, value, f"{FROM_RESULTS}: {what}{short}")
         if isinstance(planted := declared.tested.get("planted_sha256"), str):
             name = str(declared.tested.get("planted_data", ""))
-            yield Hash(PLANTED, f"{task}: {name}", planted, "recorded in the results: file of planted=")
+            yield Hash(PLANTED, f"{task}: {name}", planted, f"{FROM_RESULTS}: file of planted=")
     for file in run.files:
         yield from _harness(file)
 
@@ -77,13 +79,13 @@ def _harness(file: Path) -> Iterator[Hash]:
     data = load_json(file, "utf-8-sig")
     config = data.get("config") or {}
     if config.get("model_sha"):
-        yield Hash(IDENTITY, file.name, str(config["model_sha"]), "recorded by the harness: commit on the hub")
+        yield Hash(IDENTITY, file.name, str(config["model_sha"]), f"{FROM_HARNESS}: commit on the hub")
     if data.get("git_hash"):
-        source = "recorded by the harness: commit of the folder in which it ran"
+        source = f"{FROM_HARNESS}: commit of the folder in which it ran"
         yield Hash(HARNESS, file.name, str(data["git_hash"]), source)
     hashes = data.get("task_hashes")
     for task, value in sorted(hashes.items()) if isinstance(hashes, dict) else ():
-        yield Hash(HARNESS, f"{task}, {file.name}", str(value), "recorded by the harness: requests of the task")
+        yield Hash(HARNESS, f"{task}, {file.name}", str(value), f"{FROM_HARNESS}: requests of the task")
 
 
 def model_hashes(path: Path) -> list[Hash]:

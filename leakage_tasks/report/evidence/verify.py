@@ -17,6 +17,7 @@ from leakage_tasks.report.evidence.files import (
     manifest_outcome,
     model_outcomes,
     results_outcomes,
+    states_recorded,
 )
 from leakage_tasks.report.evidence.hashes import (
     ALL_HASHED,
@@ -134,6 +135,7 @@ def _figures(evidence: Evidence, folder: Path, same_code: bool, code: Code) -> I
         return
     parts = (*_FROM_RESULTS, *_FROM_REGISTRIES)
     wrong = [name for name in parts if _part(evidence, name) != _part(again, name)]
+    wrong += [] if states_recorded(evidence.hashes, again.hashes) else ["hashes"]
     pictures = [drawn.picture for drawn in evidence.figures] != [drawn.picture for drawn in again.figures]
     others = pictures and code.drawing != evidence.code.drawing
     wrong += ["figures"] if pictures and not others else []

@@ -112,6 +112,29 @@ def test_a_consistent_forgery_passes_by_itself_and_fails_against_the_results(
     assert failures(path, Files(results=results)) == ["figures: results differ from the results"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "digest"),
+    [
+        ("planted data", "0" * 64),
+        ("manifest", "0" * 64),
+        ("model identity", "0" * 40),
+        ("harness", "1"),
+        ("samples", ""),
+    ],
+)
+def test_hashes_that_the_results_do_not_record_fail_against_the_results(
+    report: Path, results: Path, tmp_path: Path, kind: str, digest: str
+):
+    """Otherwise another training file could pass as the planted data, and changed samples could be left out."""
+    plain = json.loads(record_in(report.read_text(encoding="utf-8")) or "")
+    others = [stated for stated in plain["hashes"] if stated["kind"] != kind]
+    assert len(others) < len(plain["hashes"])
+    changed_ = [{**stated, "digest": digest} for stated in plain["hashes"] if stated["kind"] == kind and digest]
+    path = tmp_path / "a.html"
+    path.write_text(page(evidence_from_json({**plain, "hashes": [*others, *changed_]})), encoding="utf-8")
+    assert failures(path, Files(results=results)) == ["figures: hashes differ from the results"]
+
+
 def test_other_code_is_no_forgery_but_cannot_be_checked(report: Path, tmp_path: Path, leakage: Leakage):
     plain = json.loads(record_in(report.read_text(encoding="utf-8")) or "")
     plain["code"]["sources"] = "f" * 64
