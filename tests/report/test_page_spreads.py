@@ -51,6 +51,17 @@ def test_bounds_are_told_from_ranks():
     assert [point.bound for point in run.exposures] == [True, False]
 
 
+def test_quartiles_over_lower_bounds_are_lower_bounds():
+    """Exposures of 2, 4, 6, 8 and 10 bits: one of at least 6 bits may be any of the three largest, but no smaller."""
+    findings = [
+        ranked(bits, 2.0 ** (20 - bits), method="lower_bound" if bits == 6 else "exact") for bits in range(2, 11, 2)
+    ]
+    spread = describe_spread(by_repetitions("one", findings, []), drawn=False)
+    assert spread is not None
+    assert spread["tables"][0].rows == [["once", "5", "2.00", "4.00", "≥ 6.00", "≥ 8.00", "≥ 10.0"]]
+    assert spread["alt"].endswith("planted once: 5 canaries, median ≥ 6.00 bits")
+
+
 def test_without_a_value_there_is_nothing():
     assert describe_spread(by_repetitions("one", [ranked(1, None)], []), drawn=True) is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from leakage_tasks.metrics.tiers import planted_words
@@ -55,13 +56,26 @@ def describe_spread(run: RunByRepetitions, *, drawn: bool) -> dict[str, Any] | N
 
 
 def exposure_table(run: RunByRepetitions) -> Table:
-    """Return the number of canaries, and the extremes and quartiles of their exposures in bits, by number of copies."""
+    """Return the number of canaries, and the extremes and quartiles of their exposures in bits, by number of copies.
+
+    A value that the exposures behind lower bounds could raise is marked as a lower bound.
+    """
     rows = []
     for times in sorted({point.repetitions for point in run.exposures}):
-        bits = sorted(point.exposure for point in run.exposures if point.repetitions == times)
-        quartiles = statistics.quantiles(bits, n=4, method="inclusive") if len(bits) > 1 else bits * 3
-        rows.append([_label(times), f"{len(bits):,}", *map(number, (bits[0], *quartiles, bits[-1]))])
+        points = [point for point in run.exposures if point.repetitions == times]
+        least = _five_numbers([point.exposure for point in points])
+        most = _five_numbers(
+            [max(point.exposure, point.log2_size) if point.bound else point.exposure for point in points]
+        )
+        cells = (f"{'≥ ' * (low < high)}{number(low)}" for low, high in zip(least, most, strict=True))
+        rows.append([_label(times), f"{len(points):,}", *cells])
     return Table("Exposure in bits, by number of copies", EXPOSURE_HEADS, rows)
+
+
+def _five_numbers(values: Sequence[float]) -> list[float]:
+    """Return the minimum, the three quartiles and the maximum of at least one value."""
+    quartiles = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [*values] * 3
+    return [min(values), *quartiles, max(values)]
 
 
 def extraction_table(run: RunByRepetitions) -> Table:
