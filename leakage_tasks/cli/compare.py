@@ -69,18 +69,26 @@ def _slopes(comparisons: Sequence[Comparison]) -> Figure:
 
     bits: dict[str, list[float]] = {}
     groups: dict[str, dict[str, list[float]]] = {}
+    bounds: dict[str, set[int]] = {}
     for index, comparison in enumerate(comparisons):
         for change in comparison.documents.get(EXPOSURE, ()):
             if not index:
                 bits[change.id] = groups.setdefault(change.group, {})[change.id] = [change.before]
             if len(bits.get(change.id, ())) == index + 1:
                 bits[change.id].append(change.after)
+            bounds.setdefault(change.id, set()).update(
+                position for position, bound in zip((0, index + 1), change.least, strict=True) if bound
+            )
     names = [comparisons[0].before, *(comparison.after for comparison in comparisons)]
     complete = {
         group: {canary: values for canary, values in canaries.items() if len(values) == len(names)}
         for group, canaries in groups.items()
     }
-    return draw_slopes(names, {group: complete[group] for group in sorted(complete, key=copies_in) if complete[group]})
+    least = {
+        group: {position for canary in canaries for position in bounds[canary]} for group, canaries in complete.items()
+    }
+    ordered = {group: complete[group] for group in sorted(complete, key=copies_in) if complete[group]}
+    return draw_slopes(names, ordered, least)
 
 
 def _picture(comparisons: Sequence[Comparison]) -> str | None:

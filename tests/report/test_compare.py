@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -40,6 +41,21 @@ def after(tmp_path: Path) -> Path:
 def compared(before: Path, after: Path):
     (first,), (second,) = read_runs([before]), read_runs([after])
     return compare(first, second)
+
+
+def test_means_over_lower_bounds_are_drawn_hollow(tmp_path: Path) -> None:
+    """In the run with the bounds alone; a filled mark would show a mean that is too low as known."""
+    from leakage_tasks.cli.compare import _slopes
+
+    exact = [canary(f"c{number}", rank=100 + number) for number in range(3)]
+    cut = [canary(f"c{number}", rank=900 + number) for number in range(3)]
+    cut = [(doc, dataclasses.replace(ranked, method="lower_bound"), guessed) for doc, ranked, guessed in cut]
+    runs = [write_run(tmp_path / name, name, made) for name, made in (("one", exact), ("two", cut))]
+    (axes,) = _slopes([compared(*runs)]).axes
+    hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    (mean,) = hollow
+    assert list(mean.get_xdata()) == [1]
+    assert mean.get_ydata()[0] == pytest.approx(fmean(math.log2(10**6 / (900 + number)) for number in range(3)))
 
 
 def test_every_group_of_canaries_is_compared(before: Path, after: Path) -> None:

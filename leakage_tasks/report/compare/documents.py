@@ -35,15 +35,16 @@ NOT_LEARNT = (planted_words(CONTEXT), planted_words(None))
 RUNS_OF_CONTROLS = "runs of controls"
 """Group of texts that are searched for runs of the controls in place of the corpus."""
 NON_MEMBERS = "non-members"
-UNSURE = ("lower_bound", EXTRAPOLATED)
+LOWER_BOUND = "lower_bound"
+UNSURE = (LOWER_BOUND, EXTRAPOLATED)
 
 
 @dataclass(frozen=True)
 class Document:
     """One canary, pair, text or shard in two runs: its id, its group and its values, in bits or as 0 and 1.
 
-    ``bound`` is True if one of the values is only a bound, or extrapolated. ``cluster`` is the number of the training
-    document that a pair is cut from; None for all others.
+    ``bound`` is True if one of the values is only a bound, or extrapolated; ``least`` states for both values if they
+    are lower bounds. ``cluster`` is the number of the training document that a pair is cut from; None for all others.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Document:
     after: float
     bound: bool = False
     cluster: int | None = None
+    least: tuple[bool, bool] = (False, False)
 
     @property
     def difference(self) -> float:
@@ -98,7 +100,12 @@ def documents_of_both(task: str, before: tuple[Run, Details], after: tuple[Run, 
             f"{after[0].files[-1]}: no document of {task} has a value in both runs: compare runs on equal documents"
         )
     return [
-        dataclasses.replace(document, after=other.after, bound=document.bound or other.bound)
+        dataclasses.replace(
+            document,
+            after=other.after,
+            bound=document.bound or other.bound,
+            least=(document.least[0], other.least[1]),
+        )
         for document, other in shared
     ]
 
@@ -121,8 +128,9 @@ def _group(canary: CanaryDetail) -> str:
 def _exposures(run: Run, details: Details) -> Iterator[Document]:
     for canary in details.canaries:
         if canary.bits is not None:
-            unsure = canary.exposure is not None and canary.exposure.method in UNSURE
-            yield _one(canary.id, _group(canary), canary.bits, unsure)
+            method = None if canary.exposure is None else canary.exposure.method
+            document = _one(canary.id, _group(canary), canary.bits, method in UNSURE)
+            yield dataclasses.replace(document, least=(method == LOWER_BOUND,) * 2)
 
 
 def _extracted(run: Run, details: Details) -> Iterator[Document]:

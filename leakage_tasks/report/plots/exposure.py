@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -161,10 +161,13 @@ def _by_epoch(points: Sequence[EpochExposure]) -> dict[int, list[float]]:
     return by_epoch
 
 
-def draw_slopes(names: Sequence[str], groups: Mapping[str, Bits]) -> Figure:
+def draw_slopes(
+    names: Sequence[str], groups: Mapping[str, Bits], least: Mapping[str, Collection[int]] | None = None
+) -> Figure:
     """Draw a line per canary over the runs in ``names``, a colour per group and the group's mean; controls are grey.
 
-    Raises OptionError without exposures.
+    ``least`` holds by group the positions of runs in which the exposure of a canary is a lower bound, so that their
+    mean is one, too. Raises OptionError without exposures.
     """
     from leakage_tasks.report.load.format import NEVER
 
@@ -184,6 +187,10 @@ def draw_slopes(names: Sequence[str], groups: Mapping[str, Bits]) -> Figure:
         means = [fmean(bits[position] for bits in by_canary.values()) for position in positions]
         line = axes.plot(positions, means, color=shade, marker=mark, linewidth=2.2, zorder=3)[0]
         entries.append((line, f"{group}, each of {len(by_canary)} and their mean"))
+        bounds = [(position, means[position]) for position in sorted((least or {}).get(group, ()))]
+        if bounds:
+            axes.plot(*zip(*bounds, strict=True), **hollow(shade, marker=mark, markersize=6))
+    entries += [bound_entry(axes)] if any((least or {}).values()) else []
     axes.set_xticks(positions, [plain(name) for name in names])
     axes.set(xlim=(-0.2, len(names) - 0.8), ylim=(0, None), ylabel="exposure (bits)")
     tidy(axes)
