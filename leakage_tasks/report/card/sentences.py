@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.core.nouns import percent
 from leakage_tasks.core.task_names import CONTAMINATION, MEMBERSHIP
 from leakage_tasks.metrics.aggregates import FEWEST
+from leakage_tasks.metrics.exposure import chance_exposure
+from leakage_tasks.metrics.secret_sizes import stated_sizes
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Column
 from leakage_tasks.report.card.tested import KINDS, as_list
@@ -25,6 +28,8 @@ OTHER_BOUNDS = {
 }
 """Lower bounds of tasks that extract nothing, by the task whose scoring they use."""
 UPPER_BOUND = "This is an upper bound: a stronger attack may lower it."
+LARGE = 50.0
+"""log2|R| from which the exposure by chance no longer changes."""
 COSTS = "cost_auc"
 """The metric that compares costs of true suffixes and needs no attack."""
 COSTS_BOUND = "This is a lower bound: another test may distinguish documents from controls better."
@@ -130,10 +135,10 @@ def limits(run: Run) -> Iterator[str]:
         "The results hold for these attacks with this access. Other attacks may extract more, so low values do not "
         "prove that the training data are safe."
     )
-    if any("exposure" in result.rows for result in run.tasks.values()):
+    if exposed := [result.tested for result in run.tasks.values() if "exposure" in result.rows]:
         yield (
-            "An exposure of 1.44 bits is chance: the mean over secrets that the model never saw. It does not prove "
-            "that nothing leaks."
+            f"An exposure of {_chance(exposed)} bits is chance: the mean over secrets that the model never saw. It "
+            "does not prove that nothing leaks."
         )
     yield from _not_tried(run)
     yield from _on_benchmarks(tested)
@@ -152,6 +157,13 @@ def limits(run: Run) -> Iterator[str]:
             "is a leak."
         )
     yield "The values hold for the model as tested, not for versions that are fine-tuned, pruned or quantized."
+
+
+def _chance(tested: Sequence[Mapping[str, Any]]) -> str:
+    """Return the mean exposure by chance in the smallest and the largest space, which small spaces lower."""
+    sizes = [size for facts in tested for size in stated_sizes(facts)] or [math.inf]
+    ends = (max(1, round(2.0 ** min(size, LARGE))) for size in (min(sizes), max(sizes)))
+    return " to ".join(dict.fromkeys(f"{chance_exposure(size):.2f}" for size in ends))
 
 
 def _on_benchmarks(tested: Sequence[Mapping[str, Any]]) -> Iterator[str]:

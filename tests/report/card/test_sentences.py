@@ -18,6 +18,7 @@ from leakage_tasks.report.card.sentences import (
     EXTRAPOLATED,
     LOWER_BOUND,
     UPPER_BOUND,
+    limits,
     sentence,
 )
 from leakage_tasks.report.card.tested import describe_tested
@@ -51,6 +52,18 @@ def test_an_attack_of_unknown_access_has_no_empty_brackets(tmp_path: Path) -> No
     content = tiered()
     content["configs"]["canary_extraction"]["leakage"]["attacks"][0]["access"] = ""
     assert ", by the attack exposure. " in sentences(tmp_path, content)["canary_extraction/extracted_x1"]
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (10, 100), (10, 10**9), (1, 2)])
+def test_the_exposure_by_chance_is_that_of_the_spaces(tmp_path: Path, sizes: tuple[int, int]) -> None:
+    """The mean of log2(|R| / rank) over all ranks, which is below 1.44 bits in small spaces."""
+    content = tiered()
+    content["configs"]["canary_exposure"]["leakage"]["tested"]["log2_size"] = [round(math.log2(n), 2) for n in sizes]
+    del content["results"]["canary_extraction"]
+    (run,) = read_runs([write(tmp_path, content)])
+    means = [fmean(math.log2(n / rank) for rank in range(1, n + 1)) if n < 10**6 else math.log2(math.e) for n in sizes]
+    shown = " to ".join(dict.fromkeys(f"{mean:.2f}" for mean in means))
+    assert [line for line in limits(run) if line.startswith(f"An exposure of {shown} bits is chance")] != []
 
 
 def test_an_exposure_is_in_bits(tmp_path: Path) -> None:
