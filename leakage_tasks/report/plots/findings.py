@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,12 +45,13 @@ class RunFindings:
 def read_logged(sources: Sequence[str | Path], tasks: Sequence[str]) -> list[RunFindings]:
     """Read the runs of ``sources`` with their findings of ``tasks``, in the order of the sources.
 
+    Runs of one source are in the order of their models' names, where ``checkpoint-200`` precedes ``checkpoint-1000``.
     Each run has a unique name; runs without findings of ``tasks`` are left out. Raises ResultsError for a source that
     cannot be read, and for a run that has one of ``tasks`` but logged no samples.
     """
     located = [_locate(Path(source)) for source in sources]
     runs = read_runs(dict.fromkeys(file for source in located for file in source.results))
-    ordered = sorted(runs, key=lambda run: _source_index(run, located))
+    ordered = sorted(runs, key=lambda run: (_source_index(run, located), _with_numbers(" + ".join(run.recorded_parts))))
     named = [(run.name, _samples_of(run, located, tasks)) for run in ordered]
     named += [
         (source.samples.file.stem, [source.samples]) for source in located if source.samples and not source.results
@@ -75,6 +77,11 @@ def _locate(path: Path) -> _Source:
 
 def _source_index(run: Run, located: Sequence[_Source]) -> int:
     return min(index for index, source in enumerate(located) if set(source.results) & set(run.files))
+
+
+def _with_numbers(name: str) -> list[tuple[str, int]]:
+    """Return a sort key of a name that compares the numbers in it by their values."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)([0-9]*)", name)]
 
 
 def _samples_of(run: Run, located: Sequence[_Source], tasks: Sequence[str]) -> list[Samples]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.plots.findings import costs_of, epochs_of, recall_of, repetitions_of
 from leakage_tasks.report.plots.repetitions import ABSENT, CONTEXT_ONLY
 from tests.report.logged import SIZE, choice, finding, log, suffix
+from tests.report.pages import canary, write_run
 
 RANKS = {"c1": (4.0, 1), "c2": (1.0, 10), "c3": (1000.0, 1), "k1": (9e5, 0), "k2": (5e5, 0), "k3": (10.0, 0)}
 
@@ -36,6 +38,20 @@ def test_each_run_is_an_epoch_in_the_order_given(tmp_path):
     assert [each.exposure for each in points] == pytest.approx(
         [math.log2(SIZE / rank) for rank in (16, 1e6, 4, 1e6)], abs=1e-9
     )
+
+
+@pytest.mark.parametrize("adapter", [False, True])
+def test_checkpoints_of_one_folder_are_in_the_order_of_their_steps(tmp_path, adapter):
+    """By their names as text, checkpoint-1000 would come before checkpoint-50, and a rising exposure would fall."""
+    for rank, step in ((4096, 50), (64, 200), (1, 1000)):
+        model = "base" if adapter else f"out/checkpoint-{step}"
+        file = write_run(tmp_path / str(1000 - step), model, [canary("one", rank=rank)])
+        if adapter:
+            content = json.loads(file.read_text())
+            content["config"]["model_args"]["peft"] = f"out/checkpoint-{step}"
+            file.write_text(json.dumps(content))
+    exposures = [point.exposure for point in epochs_of([tmp_path])]
+    assert exposures == pytest.approx([math.log2(10**6 / rank) for rank in (4096, 64, 1)])
 
 
 def test_repetitions_have_exposures_and_what_was_extracted(tmp_path):
