@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.metrics.tiers import planted_words
@@ -82,9 +82,9 @@ def _draw_exposures(axes: Axes, curves: TrainingCurves) -> list[Entry]:
         points = curves.planted[tier]
         look: dict[str, Any] = {"color": colour(number), "marker": marker(number)}
         entries.append((_draw_line(axes, points, look), f"exposure, {planted_words(tier)}"))
-        bounds = [point for point in points if point[0] in curves.bounds.get(tier, ())]
+        bounds = _bounded_marks(points, curves.bounds.get(tier, ()))
         if bounds:
-            axes.plot(*_columns(bounds), **hollow(**look, markersize=5, markevery=_stride(points)))
+            axes.plot(*_columns(bounds), **hollow(**look, markersize=5))
     if curves.controls:
         handle = _draw_line(axes, curves.controls, {"color": "black", "linestyle": ":", "marker": "."})
         entries.append((handle, "exposure, never planted"))
@@ -101,6 +101,13 @@ def _draw_exposures(axes: Axes, curves: TrainingCurves) -> list[Entry]:
 def _draw_line(axes: Axes, points: Sequence[Point], look: dict[str, Any]) -> Any:
     look = {**look, **WHOLE, "markersize": 5, "markevery": _stride(points)}
     return axes.plot(*_columns(points), linewidth=1.8, zorder=3, **look)[0]
+
+
+def _bounded_marks(points: Sequence[Point], bounds: Collection[float]) -> list[Point]:
+    """Return the marked points for which a lower bound lies between them and the next mark, or at them."""
+    stride = _stride(points)
+    marks = range(0, len(points), stride)
+    return [points[at] for at in marks if any(position in bounds for position, _ in points[at : at + stride])]
 
 
 def _stride(points: Sequence[Point]) -> int:

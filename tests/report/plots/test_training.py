@@ -96,3 +96,19 @@ def test_lower_bounds_are_hollow_and_the_legend_says_so():
     assert [list(map(tuple, line.get_xydata())) for line in marks] == [[(2, 8), (3, 12)]]
     assert "hollow: at least this value" in words(figure)
     assert "hollow: at least this value" not in words(draw_training(RUN))
+
+
+def test_of_thousands_of_points_every_mark_over_a_lower_bound_is_hollow():
+    """A filled mark would say that the exposure is known; every tenth bound is not at every tenth point."""
+    many = [(n, n / 100) for n in range(1, 1000)]
+    bounds = [position for position, _ in many if position > 500]
+    bits = draw_training(dataclasses.replace(RUN, planted={1: many}, bounds={1: bounds})).axes[1]
+    (line,) = [line for line in bits.lines if len(line.get_xdata()) == 999]
+    marked = list(line.get_xdata())[:: line.get_markevery()]
+    (hollow,) = [line for line in bits.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    assert hollow.get_markevery() is None
+    stride = line.get_markevery()
+    assert list(hollow.get_xdata()) == [place for place in marked if place + stride > 501]
+    rare = draw_training(dataclasses.replace(RUN, planted={1: many}, bounds={1: [903]})).axes[1]
+    (hollow,) = [line for line in rare.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    assert len(hollow.get_xdata()) == 1
