@@ -124,7 +124,14 @@ def _suffixes(samples: Samples, controls: bool = False) -> tuple[SuffixFinding, 
 
 
 def epochs_of(sources: Sources) -> list[EpochExposure]:
-    """Read the exposures of several runs of ``canary_exposure`` as epochs, in their order. Raises LeakageError."""
+    """Read the exposures of several runs of ``canary_exposure`` as epochs, in their order.
+
+    Raises LeakageError, also for a source without exposures, since the runs after it would be drawn too early.
+    """
+    runs = _exposed_runs(sources)
+    for source in sources if len(runs) < len(sources) else ():
+        if not any(run.exposure for run in read_logged([source], [EXPOSURE])):
+            raise OptionError(f"{source}: has no exposure, so later checkpoints would move forward: leave it out")
     return [
         EpochExposure(
             epoch=epoch,
@@ -136,7 +143,7 @@ def epochs_of(sources: Sources) -> list[EpochExposure]:
             natural=finding.kind == NATURAL,
             reading=finding.reading,
         )
-        for epoch, run in enumerate(_exposed_runs(sources), 1)
+        for epoch, run in enumerate(runs, 1)
         for finding in run.exposure
         if finding.exposure is not None
     ]

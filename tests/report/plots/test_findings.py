@@ -10,11 +10,13 @@ import pytest
 
 from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.core.null_results import null_result
 from leakage_tasks.core.task_names import EXPOSURE, EXTRACTION, SUFFIXES
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.plots.findings import costs_of, epochs_of, recall_of, repetitions_of
 from leakage_tasks.report.plots.repetitions import ABSENT, CONTEXT_ONLY
 from tests.report.logged import SIZE, choice, finding, log, suffix
+from tests.report.made import STAMP
 from tests.report.pages import canary, write_run
 
 RANKS = {"c1": (4.0, 1), "c2": (1.0, 10), "c3": (1000.0, 1), "k1": (9e5, 0), "k2": (5e5, 0), "k3": (10.0, 0)}
@@ -38,6 +40,15 @@ def test_each_run_is_an_epoch_in_the_order_given(tmp_path):
     assert [each.exposure for each in points] == pytest.approx(
         [math.log2(SIZE / rank) for rank in (16, 1e6, 4, 1e6)], abs=1e-9
     )
+
+
+def test_a_checkpoint_without_exposures_does_not_move_the_later_ones(tmp_path):
+    for name in ("one", "two", "three"):
+        log(tmp_path / name, {EXPOSURE: [finding("a")]})
+    path = tmp_path / "two" / f"samples_{EXPOSURE}_{STAMP}.jsonl"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"resps": [[null_result("no data")]]}) + "\n")
+    with pytest.raises(OptionError, match="two: has no exposure, so later checkpoints would move forward: leave it"):
+        epochs_of([tmp_path / "one", tmp_path / "two", tmp_path / "three"])
 
 
 @pytest.mark.parametrize("adapter", [False, True])
