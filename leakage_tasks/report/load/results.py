@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from leakage_tasks.core.command_words import masked
@@ -121,7 +121,14 @@ def _union(one: Run, newer: Run) -> Run:
         tasks={**one.tasks, **{task: result for task, result in newer.tasks.items() if task not in older_only}},
         configs={**one.configs, **{task: config for task, config in newer.configs.items() if task not in older_only}},
         files=(*one.files, *newer.files),
+        versions={name: _both(one.versions, newer.versions, name) for name in {**one.versions, **newer.versions}},
     )
+
+
+def _both(older: Mapping[str, str], newer: Mapping[str, str], name: str) -> str:
+    """Return the versions of a package in the files of a run, each once, the newest file's last."""
+    listed = [version for known in (older, newer) if name in known for version in known[name].split(", ")]
+    return ", ".join(dict.fromkeys(listed))
 
 
 def name_runs(runs: Sequence[Run]) -> list[Run]:

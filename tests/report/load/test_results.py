@@ -83,6 +83,14 @@ def test_files_of_one_model_with_different_tasks_are_one_run(tmp_path: Path):
     assert run.date == 2.0
 
 
+def test_a_run_of_two_files_names_the_versions_behind_all_its_values(tmp_path: Path):
+    """The values of the older file were not measured with the newer version."""
+    write(tmp_path / "a", results(leaking(), date=1.0, lm_eval_version="0.4.9", transformers_version="5.0"))
+    write(tmp_path / "b", results({"arc": {"acc": 0.5}}, date=2.0, transformers_version="5.0"))
+    (run,) = read_runs([tmp_path])
+    assert run.versions == {"lm_eval": "0.4.9, 0.4.13", "transformers": "5.0"}
+
+
 def test_the_same_task_twice_makes_two_runs_with_names_of_their_own(tmp_path: Path):
     write(tmp_path / "a", results(leaking(), date=1.0))
     write(tmp_path / "b", results(leaking(), date=2.0))
