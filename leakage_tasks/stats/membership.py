@@ -138,9 +138,10 @@ def clustered_auc(
 
     It is the interval of :func:`auc_interval` for the effective numbers of members and others: both divided by the
     design effect, the variance of the AUC by cluster (Obuchowski, Biometrics 53 (1997) 567) over its variance for
-    independent scores (DeLong). The design effect is at least 1. If each score has a cluster of its own, the interval
-    equals that of :func:`auc`. If all members exceed all others or none does, both variances are 0 and the effective
-    numbers are the numbers of clusters.
+    independent scores (DeLong), corrected for the degrees of freedom of both. The design effect is at least 1. If each
+    score has a cluster of its own, the interval equals that of :func:`auc`. If the variance by cluster is unknown, the
+    effective numbers are the numbers of clusters: a class has one cluster only, or all members exceed all others, or
+    none does.
 
     Args:
         members: Scores of the members ``[m]``.
@@ -168,24 +169,34 @@ def clustered_auc(
 def _design_effect(
     above: FloatArray, exceeded: FloatArray, member_clusters: Sequence[int], other_clusters: Sequence[int]
 ) -> float | None:
-    """Return the variance of an AUC by cluster over that of independent scores, at least 1; None if both are 0.
+    """Return the variance of an AUC by cluster over that of independent scores, at least 1; None if it is unknown.
 
     ``above`` and ``exceeded`` are the deviations of :func:`placements` from the AUC.
     """
     m, n = len(above), len(exceeded)
-    independent = _sample_variance(above) / m + _sample_variance(exceeded) / n
     which: IntArray = np.unique([*member_clusters, *other_clusters], return_inverse=True)[1]
     sums_above = np.bincount(which[:m], above, minlength=which.max() + 1)
     sums_exceeded = np.bincount(which[m:], exceeded, minlength=which.max() + 1)
     groups = [len(np.unique(part)) for part in (which[:m], which[m:])]
-    factors = [count / max(count - 1, 1) for count in groups]
+    independent = [_sample_variance(above) / m, _sample_variance(exceeded) / n]
+    if min(groups) == 1 or not sum(independent):
+        return None
+    by_cluster = [
+        count / (count - 1) * float((sums**2).sum()) / number**2
+        for count, sums, number in zip(groups, (sums_above, sums_exceeded), (m, n), strict=True)
+    ]
     total = len(sums_above)
-    clustered = (
-        factors[0] * float((sums_above**2).sum()) / m**2
-        + factors[1] * float((sums_exceeded**2).sum()) / n**2
-        + 2 * total / max(total - 1, 1) * float((sums_above * sums_exceeded).sum()) / (m * n)
-    )
-    return None if independent == 0 else max(1.0, clustered / independent)
+    joint = 2 * total / (total - 1) * float((sums_above * sums_exceeded).sum()) / (m * n)
+    if not sum(by_cluster):
+        return 1.0
+    correction = (_quantile(by_cluster, groups) / _quantile(independent, [m, n])) ** 2
+    return max(1.0, (sum(by_cluster) + joint) / sum(independent) * correction)
+
+
+def _quantile(variances: Sequence[float], counts: Sequence[int]) -> float:
+    """Return Student's quantile for the sum of two variances of this many values (Satterthwaite's degrees)."""
+    degrees = sum(variances) ** 2 / sum(part**2 / (count - 1) for part, count in zip(variances, counts, strict=True))
+    return float(stats.t.ppf((1 + LEVEL) / 2, degrees))
 
 
 def _sample_variance(deviations: FloatArray) -> float:

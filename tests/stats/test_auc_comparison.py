@@ -159,3 +159,20 @@ def test_full_separation_of_few_texts_is_as_likely_by_chance_as_its_share_of_ass
     assert found.p == sum(chosen == (4.0, 3.0) for chosen in assignments) / len(assignments)
     blind = compare_with_blind({"loss": [0.0] * 4}, {"words": scores}, members, range(4))["loss"]
     assert blind.blind_p == found.p
+
+
+@pytest.mark.parametrize(("own", "others"), [(1, 20), (20, 1), (2, 20)])
+def test_a_class_of_one_or_two_clusters_is_not_above_chance_by_chance(own: int, others: int) -> None:
+    """Such a class hardly varies in resamples: with one cluster, p was 5 % or less in a fifth of the runs."""
+    rng = np.random.default_rng(7)
+    clusters = np.repeat(np.arange(own + others), 5)
+    shown, held = [], []
+    for _ in range(60):
+        attack, blind = (
+            np.repeat(rng.normal(size=own + others), 5) + 0.7 * rng.normal(size=len(clusters)) for _ in range(2)
+        )
+        found = compared(attack, blind, clusters < own, clusters)
+        shown += [found.p <= 0.05, found.blind_p <= 0.05]
+        held += [found.difference.low <= 0 <= found.difference.high]
+    assert np.mean(shown) <= 0.05
+    assert np.mean(held) > 0.9

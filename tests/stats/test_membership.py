@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from leakage_tasks.stats.membership import auc, auc_interval, clustered_auc, placements
 
@@ -48,7 +49,12 @@ def test_the_design_effect_is_that_of_obuchowski():
         + 2 * all_ / (all_ - 1) * sum(first[c] * second[c] for c in range(11)) / (20 * 30)
     )
     plain = np.var(above, ddof=1) / 20 + np.var(below, ddof=1) / 30
-    effect = max(1.0, variance / plain)
+    of_members = ones / (ones - 1) * sum(v**2 for v in first.values()) / 20**2
+    of_others = twos / (twos - 1) * sum(v**2 for v in second.values()) / 30**2
+    # The degrees of freedom are those of Welch's t-test.
+    by_cluster = (of_members + of_others) ** 2 / (of_members**2 / (ones - 1) + of_others**2 / (twos - 1))
+    by_text = plain**2 / ((np.var(above, ddof=1) / 20) ** 2 / 19 + (np.var(below, ddof=1) / 30) ** 2 / 29)
+    effect = variance / plain * (t.ppf(0.975, by_cluster) / t.ppf(0.975, by_text)) ** 2
     assert effect > 1.5
     expected = auc_interval(value, 20 / effect, 30 / effect)
     assert clustered_auc(members, others, own, other) == pytest.approx((value, *expected))
@@ -77,3 +83,20 @@ def test_the_interval_holds_the_true_auc_of_clustered_scores():
         found = clustered_auc(centres[:60].tolist(), centres[60:].tolist(), own, other)
         held.append(found.low <= 0.5 <= found.high)
     assert np.mean(held) > 0.92
+
+
+@pytest.mark.parametrize(("own", "others"), [(1, 1), (1, 50), (50, 1), (2, 2), (5, 5)])
+def test_the_interval_of_few_clusters_holds_the_true_auc(own, others):
+    """A single cluster does not show how much clusters differ: as independent texts, 25 to 47 % of intervals held."""
+    rng = np.random.default_rng(3)
+    sizes = 50 // own, 50 // others
+    clusters = np.repeat(np.arange(own), sizes[0]).tolist(), np.repeat(np.arange(others) + own, sizes[1]).tolist()
+    held = []
+    for _ in range(100):
+        scores = [
+            np.repeat(rng.normal(size=number), size) + 0.7 * rng.normal(size=50)
+            for number, size in zip((own, others), sizes, strict=True)
+        ]
+        found = clustered_auc(scores[0].tolist(), scores[1].tolist(), *clusters)
+        held.append(found.low <= 0.5 <= found.high)
+    assert np.mean(held) > 0.9
