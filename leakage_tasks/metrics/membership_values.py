@@ -142,13 +142,14 @@ MEMBERSHIP_AUC, MEMBERSHIP_ENDS = estimate_of(_reported, BY_CLUSTER)
 @lru_cache(maxsize=64)
 def _rate(texts: tuple[ScoredText, ...], one_in: int) -> Estimate | None:
     members = of_class(texts, True)
-    choosing = [text.score for text in of_class(texts, False) if text.chooses]
+    unseen = [text for text in of_class(texts, False) if text.chooses]
+    choosing = _scores(unseen)
     if not members or not choosing or not informs(texts):
         return None
     few = len(choosing) < one_in
     threshold = max(choosing) if few else tpr_at_low_fpr(_scores(members), choosing, one_in).threshold
     rate = sum(text.score > threshold for text in members) / len(members)
-    highest, lowest = threshold_ends(choosing, one_in)
+    highest, lowest = threshold_ends(choosing, one_in, _clusters(unseen))
     low, high = (_share_above(end, members) for end in (highest, lowest))
     return Estimate(rate, low[0], high[1])
 

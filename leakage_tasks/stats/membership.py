@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.stats.clusters import effective_number
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
 ONE_IN = 100
@@ -101,15 +102,32 @@ def tpr_at_low_fpr(members: Sequence[float], others: Sequence[float], one_in: in
     return Flagged(Estimate(hits / len(members), *clopper_pearson(hits, len(members))), hits, threshold)
 
 
-def threshold_ends(others: Sequence[float], one_in: int = ONE_IN) -> tuple[float, float]:
+def threshold_ends(
+    others: Sequence[float], one_in: int = ONE_IN, clusters: Sequence[int] | None = None
+) -> tuple[float, float]:
     """Return a high and a low end of the threshold that 1/``one_in`` of all non-members exceed, from some of them.
 
     The number of n non-members above that threshold is binomial, so their k-th highest score is above it with the
     probability of k or more. Each end is on the wrong side with probability 2.5 % or less; it is infinite if ``others``
-    are too few for a finite one.
+    are too few for a finite one. Scores in clusters count as their effective number, as in
+    :func:`~leakage_tasks.stats.clusters.clustered_share`: the smaller of those above the threshold and above the
+    median, since few scores above a threshold may hide how much clusters differ.
+
+    Args:
+        others: Scores of non-members ``[n]``.
+        one_in: Number of non-members per false positive.
+        clusters: Cluster of each non-member ``[n]``; None for independent scores.
     """
-    ordered, tail = sorted(others, reverse=True), (1 - LEVEL) / 2
-    first, last = (int(stats.binom.ppf(level, len(ordered), 1 / one_in)) for level in (tail, 1 - tail))
+    ordered, tail, rate = sorted(others, reverse=True), (1 - LEVEL) / 2, 1 / one_in
+    number = float(len(ordered))
+    if clusters is not None:
+        limits = ordered[int(number * rate)], ordered[len(ordered) // 2]
+        number = min(effective_number([float(score > limit) for score in others], clusters) for limit in limits)
+    hits = np.arange(len(ordered) + 1) * number / len(ordered)
+    # The probabilities of this number of hits or fewer, and of this number or more, also if it is not whole.
+    fewer = special.betainc(number - hits[:-1], hits[:-1] + 1, 1 - rate)
+    more = special.betainc(hits[1:], number - hits[1:] + 1, rate)
+    first, last = int((fewer < tail).sum()), int((more > tail).sum())
     return ordered[first - 1] if first else math.inf, ordered[last] if last < len(ordered) else -math.inf
 
 

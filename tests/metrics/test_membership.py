@@ -92,6 +92,17 @@ def test_the_interval_of_a_rate_holds_the_rate_at_the_true_threshold(members, ot
     assert missed <= stats.binom.ppf(0.999, 100, 0.05)
 
 
+def test_the_interval_of_a_rate_allows_for_clusters_of_non_members():
+    """A threshold from 20 groups of 50 texts is as uncertain as one from 20 texts."""
+    stream, (_, ends) = np.random.default_rng(2), tpr(100)
+    texts = [ScoredText(score, True, place, False) for place, score in enumerate(stream.normal(2, 1, 200))]
+    scores = np.repeat(stream.normal(size=20), 50) + stream.normal(size=1000) / 100
+    alone = [ScoredText(score, False, -1 - place, True) for place, score in enumerate(scores)]
+    grouped = [text._replace(cluster=-1 - place // 50) for place, text in enumerate(alone)]
+    assert ends.low([*texts, *grouped]) == 0 < ends.low([*texts, *alone])
+    assert ends.high([*texts, *grouped]) > ends.high([*texts, *alone])
+
+
 def test_the_choice_of_an_attack_sees_only_the_texts_that_choose():
     found = made(80, 80)
     assert chosen_attack([scores_of(each) for each in found]) == "loss"

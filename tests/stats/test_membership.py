@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import t
+from scipy.stats import binom, norm, t
 
-from leakage_tasks.stats.membership import auc, auc_interval, clustered_auc, placements
+from leakage_tasks.stats.membership import auc, auc_interval, clustered_auc, placements, threshold_ends
 
 SCORES = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0]), min_size=1, max_size=8)
 
@@ -100,3 +100,23 @@ def test_the_interval_of_few_clusters_holds_the_true_auc(own, others):
         found = clustered_auc(scores[0].tolist(), scores[1].tolist(), *clusters)
         held.append(found.low <= 0.5 <= found.high)
     assert np.mean(held) > 0.9
+
+
+@pytest.mark.parametrize("one_in", [2, 10, 100, 1000])
+def test_the_ends_of_a_threshold_are_order_statistics_by_binomial_quantiles(one_in):
+    for number in (1, 2, 7, 99, 367, 369, 3000):
+        scores = np.random.default_rng(number).normal(size=number).tolist()
+        ordered = [np.inf, *sorted(scores, reverse=True), -np.inf]
+        first, last = (int(binom.ppf(level, number, 1 / one_in)) for level in (0.025, 0.975))
+        expected = ordered[first], ordered[last + 1]
+        assert threshold_ends(scores, one_in) == threshold_ends(scores, one_in, range(number)) == expected
+
+
+def test_the_ends_of_a_threshold_hold_it_for_clustered_scores():
+    """As independent scores, 20 clusters of 50 would hold it in about a quarter of the runs."""
+    rng, clusters, held = np.random.default_rng(4), np.repeat(np.arange(20), 50).tolist(), []
+    for _ in range(100):
+        scores = np.repeat(rng.normal(size=20), 50) * 0.975 + rng.normal(size=1000) * 0.222
+        highest, lowest = threshold_ends(scores.tolist(), 10, clusters)
+        held.append(lowest <= norm.ppf(0.9) <= highest)
+    assert np.mean(held) > 0.93
