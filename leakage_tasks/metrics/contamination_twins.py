@@ -21,7 +21,7 @@ from leakage_tasks.metrics.aggregates import (
 )
 from leakage_tasks.metrics.contamination_order import Row, in_table
 from leakage_tasks.metrics.metric import MetricSpec
-from leakage_tasks.stats.membership import Estimate, auc
+from leakage_tasks.stats.membership import Estimate, paired_auc
 
 MOST_TIED = 500
 """Maximum number of differences whose signs are counted if some have equal sizes; for more differences the normal
@@ -84,10 +84,10 @@ def _written_p(pairs: list[TwinChances]) -> float:
 
 
 def _auc(pairs: list[TwinCosts]) -> Estimate:
-    return auc([-pair.item for pair in pairs], [-pair.twin for pair in pairs])
+    return paired_auc([-pair.item for pair in pairs], [-pair.twin for pair in pairs])
 
 
-_AUC, _AUC_ENDS = estimate_of(_auc, "Newcombe")
+_AUC, _AUC_ENDS = estimate_of(_auc, "Newcombe for pairs")
 
 
 def _bounds(cost: TextCost) -> ProbabilityBounds | None:

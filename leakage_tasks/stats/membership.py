@@ -184,6 +184,31 @@ def clustered_auc(
     return Estimate(plain.value, *auc_interval(plain.value, *(max(2.0, number) for number in numbers)))
 
 
+def paired_auc(members: Sequence[float], others: Sequence[float]) -> Estimate:
+    """Return the AUC with an interval for pairs of a member and a non-member whose scores depend on each other.
+
+    It is the interval of :func:`auc_interval` for the effective number of pairs: their number over the variance of the
+    AUC by pair (DeLong, DeLong and Clarke-Pearson 1988) in units of its variance for independent scores, corrected for
+    the degrees of freedom. If the variance by pair is 0, scores count as independent.
+
+    Args:
+        members: Score of the member of each pair ``[n]``.
+        others: Score of the non-member of each pair ``[n]``.
+
+    Raises:
+        ValueError: There are no pairs.
+    """
+    plain, number = auc(members, others), len(members)
+    placed = [values - plain.value for values in placements(members, others)]
+    of_pairs = _sample_variance(placed[0] + placed[1])
+    if number == 1 or of_pairs < _INSIDE:
+        return plain
+    independent = [_sample_variance(deviations) for deviations in placed]
+    correction = (_quantile([of_pairs], [number]) / _quantile(independent, [number, number])) ** 2
+    effective = max(2.0, number * sum(independent) / of_pairs / correction)
+    return Estimate(plain.value, *auc_interval(plain.value, effective, effective))
+
+
 def _design_effect(
     above: FloatArray, exceeded: FloatArray, member_clusters: Sequence[int], other_clusters: Sequence[int]
 ) -> float | None:
@@ -212,7 +237,7 @@ def _design_effect(
 
 
 def _quantile(variances: Sequence[float], counts: Sequence[int]) -> float:
-    """Return Student's quantile for the sum of two variances of this many values (Satterthwaite's degrees)."""
+    """Return Student's quantile for a sum of variances of this many values each (Satterthwaite's degrees)."""
     degrees = sum(variances) ** 2 / sum(part**2 / (count - 1) for part, count in zip(variances, counts, strict=True))
     return float(stats.t.ppf((1 + LEVEL) / 2, degrees))
 

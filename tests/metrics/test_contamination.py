@@ -13,6 +13,7 @@ from leakage_tasks.metrics.contamination import contamination_rows
 from leakage_tasks.metrics.contamination_twins import signed_rank_p
 from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.stats.intervals import clopper_pearson
+from leakage_tasks.stats.membership import paired_auc
 
 
 def figures(found, **settings):
@@ -70,6 +71,8 @@ def test_costs_of_items_and_twins_are_compared_in_pairs():
     assert found["twin_p"] == pytest.approx(stats.wilcoxon(gains, alternative="greater").pvalue)
     area = stats.mannwhitneyu([each.twin.bits for each in pairs], [each.item.bits for each in pairs]).statistic / 30**2
     assert found["twin_auc"] == pytest.approx(area)
+    ends = paired_auc([-each.item.rate for each in pairs], [-each.twin.rate for each in pairs])[1:]
+    assert (found["twin_auc_ci_low"], found["twin_auc_ci_high"]) == ends
     assert found["p_z_p"] < 1e-6
     equal = [TwinFinding(index, each.item, each.item) for index, each in enumerate(pairs)]
     assert figures(equal, twins=True)["twin_p"] == 1.0

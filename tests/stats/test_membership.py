@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm, t
 
-from leakage_tasks.stats.membership import auc, auc_interval, clustered_auc, placements, threshold_ends
+from leakage_tasks.stats.membership import (
+    auc,
+    auc_interval,
+    clustered_auc,
+    paired_auc,
+    placements,
+    threshold_ends,
+)
 
 SCORES = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0]), min_size=1, max_size=8)
 
@@ -120,3 +127,28 @@ def test_the_ends_of_a_threshold_hold_it_for_clustered_scores():
         highest, lowest = threshold_ends(scores.tolist(), 10, clusters)
         held.append(lowest <= norm.ppf(0.9) <= highest)
     assert np.mean(held) > 0.93
+
+
+@pytest.mark.parametrize("number", [6, 20, 100])
+def test_the_interval_of_pairs_is_short_and_holds_the_true_auc(number):
+    """Scores of pairs with a correlation of 0.9; as independent scores, all intervals held it, twice as long."""
+    rng, held, lengths = np.random.default_rng(5), [], []
+    for _ in range(200):
+        both = rng.normal(size=number) * 3
+        members, others = both + rng.normal(size=number) + 1, both + rng.normal(size=number)
+        found, plain = paired_auc(members.tolist(), others.tolist()), auc(members.tolist(), others.tolist())
+        held.append(found.low <= norm.cdf(1 / np.sqrt(20)) <= found.high)
+        lengths.append((found.high - found.low) / (plain.high - plain.low))
+    assert 0.9 < np.mean(held) < 0.995
+    assert np.mean(lengths) < (0.8 if number == 6 else 0.6)
+
+
+def test_pairs_of_independent_scores_have_about_the_plain_interval():
+    rng = np.random.default_rng(6)
+    members, others = (rng.normal(size=2000).tolist() for _ in range(2))
+    assert paired_auc(members, others) == pytest.approx(auc(members, others), abs=0.002)
+
+
+def test_pairs_without_a_variance_have_the_plain_interval():
+    for members, others in (([1.0], [0.0]), ([1.0, 2.0], [1.0, 2.0]), ([3.0, 2.0], [0.0, 1.0])):
+        assert paired_auc(members, others) == auc(members, others)
