@@ -110,8 +110,8 @@ def threshold_ends(
     The number of n non-members above that threshold is binomial, so their k-th highest score is above it with the
     probability of k or more. Each end is on the wrong side with probability 2.5 % or less; it is infinite if ``others``
     are too few for a finite one. Scores in clusters count as their effective number, as in
-    :func:`~leakage_tasks.stats.clusters.clustered_share`: the smaller of those above the threshold and above the
-    median, since few scores above a threshold may hide how much clusters differ.
+    :func:`~leakage_tasks.stats.clusters.clustered_share`, for the share above the threshold or above the median,
+    whichever is smaller: few scores above a threshold may hide how much clusters differ.
 
     Args:
         others: Scores of non-members ``[n]``.

@@ -163,7 +163,7 @@ class StateBytes(Protocol):
 
     @property
     def copied_bytes(self) -> float:
-        """Bytes that a pass takes for each token before those that it reads."""
+        """Bytes that a pass takes for each token before the new ones."""
 
 
 @dataclass

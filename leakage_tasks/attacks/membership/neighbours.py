@@ -44,7 +44,7 @@ def by_words(text: str, number: int, seed: int, spoken: Spoken = whole_text) -> 
 
 
 def fixed_words(text: str, spoken: Spoken) -> list[Span]:
-    """Return the spans of the words that are not wholly ``spoken``, such as those of a chat template."""
+    """Return the spans of the words that are not wholly ``spoken``, such as a chat template's."""
     spans = spoken(text)
     if spans is None:
         return []

@@ -112,7 +112,7 @@ def results_outcomes(evidence: Evidence, folder: Path) -> Iterator[Verification]
 
 
 def states_recorded(stated: Sequence[Hash], again: Sequence[Hash]) -> bool:
-    """Return True if a report's hashes are those of its results.
+    """Return True if a report's hashes equal the ones in its results.
 
     The digests of files are compared with the files. Hashes that need other files, such as the model's, are left out.
 

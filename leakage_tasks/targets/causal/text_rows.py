@@ -191,7 +191,7 @@ class TextTable:
 
     @property
     def copied_bytes(self) -> float:
-        """Memory in bytes that a pass takes for each token before those that it reads."""
+        """Memory in bytes that a pass takes for each token before the new ones."""
         return self.table.copied_bytes if isinstance(self.table, KeyValueTable) else 0.0
 
     def keep(self, ids: IntArray, lengths: IntArray, cache: Any, sources: Sequence[Any]) -> TextRows:
