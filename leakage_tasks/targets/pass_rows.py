@@ -184,9 +184,9 @@ class PassRows:
     memory: MemoryBudget
     tuned: PassSize
     limit: RowLimit = field(default_factory=RowLimit)
-    """Limit of passes over texts that were read before."""
+    """Limit of passes that read one more token of each text."""
     whole_texts: RowLimit = field(default_factory=RowLimit)
-    """Limit of passes over whole texts."""
+    """Limit of passes over whole texts, or over several more tokens of each."""
 
     @property
     def overlaps(self) -> bool:

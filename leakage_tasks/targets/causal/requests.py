@@ -74,7 +74,8 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
     results: dict[int, tuple[TextRows, float, FloatArray]] = {}
     tokens = [request.tokens for request in requests]
     # A batch that fits in memory may be too small to show that all texts share a context.
-    with reader.pass_rows.limit.halving(1):
+    limit = reader.pass_rows.whole_texts
+    with limit.halving(1):
         known = shared_context(reader, tokens, [request.target.source for request in requests])
     shared = 0 if known is None else 1 + len(known.costs[0])
     copied = 0 if known is None else reader.engine.copied_tokens(known.rows.numbers)
@@ -98,7 +99,7 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
 
     lengths, indices = list(map(len, tokens)), range(len(requests))
     padding = 0.0 if reader.engine.pads is False or not reader.engine.cached else reader.most_padding
-    reader.pass_rows.limit.by_length(lengths, fit, read, indices, most_padding=padding)
+    limit.by_length(lengths, fit, read, indices, most_padding=padding)
     return [results[index] for index in indices]
 
 
@@ -126,7 +127,8 @@ def extend_all(requests: Sequence[Step]) -> list[Reached] | Callable[[], list[Re
                 reader.pass_rows.tuned.note(part.stop - part.start, time.perf_counter() - started)
         return texts, log_p
 
-    parts = reader.pass_rows.limit.parts(len(before), read, reader.step_rows(before, width))
+    limit = reader.pass_rows.limit if width == 1 else reader.pass_rows.whole_texts
+    parts = limit.parts(len(before), read, reader.step_rows(before, width))
 
     def answers() -> list[Reached]:
         costs = np.concatenate([in_bits(log_p) for _, log_p in parts]).reshape(len(tokens), width, -1)

@@ -23,7 +23,7 @@ from leakage_tasks.targets.causal.key_values import KeyValueBatch, Reading
 from leakage_tasks.targets.causal.requests import Step, extend_all
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.causal.whole_states import WholeStates
-from leakage_tasks.targets.pass_rows import PassSize
+from leakage_tasks.targets.pass_rows import MOST_ROWS, PassSize
 from tests.oracles import letters
 from tests.targets.causal.models import ATTENTION, COLUMNS, MODELS, OTHERS, V, model_of, next_costs, target_of
 
@@ -170,6 +170,20 @@ def test_several_tokens_of_texts_of_all_lengths_are_one_pass(name: str) -> None:
     with metered([target.model]) as count:
         followed(target)
     assert count.passes == len(BEFORE) + 1
+
+
+def test_memory_that_runs_out_for_several_tokens_halves_no_pass_of_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Engine._pass
+
+    def scarce(own: Engine, rows: Any, tokens: Any, *rest: Any) -> Any:
+        if tokens.shape[1] > 1 and len(rows) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return right(own, rows, tokens, *rest)
+
+    monkeypatch.setattr(Engine, "_pass", scarce)
+    target = target_of("gpt2")
+    check_followed("gpt2", target)
+    assert (target.pass_rows.whole_texts.most, target.pass_rows.limit.most) == (2, MOST_ROWS)
 
 
 @pytest.mark.parametrize("name", OTHERS)
