@@ -65,9 +65,17 @@ def read_tokenizer(
     failure = failure or partial(unreadable, "tokenizer", name, more=", or name one with tokenizer=")
     with _raise_as(failure):
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
-    if not bare and len(tokenizer) <= len(set(tokenizer.all_special_tokens)):
+    if not bare and is_bare(tokenizer):
         raise failure("its files are missing")
     return tokenizer
+
+
+def is_bare(tokenizer: Any) -> bool:
+    """Return True for a tokenizer with special tokens only, which transformers makes up if its files are missing.
+
+    It reads every text as nothing or as unknown tokens. T5's has a sign for spaces in addition.
+    """
+    return len(tokenizer) <= len(set(tokenizer.all_special_tokens)) + 1
 
 
 def read_model(

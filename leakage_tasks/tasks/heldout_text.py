@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.inputs import read_text
 from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.core.option import Option, by_name
@@ -48,6 +48,21 @@ def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
 
 
 TASKS.register(TASK, HELDOUT_OPTIONS, documents)
+
+
+def bits_of(doc: dict[str, str], results: list[Any]) -> dict[str, tuple[float, int]]:
+    """Return the log-likelihood of a text in nats and its number of bytes, of which the harness makes bits per byte.
+
+    Raises TargetError for a log-likelihood of 0: the tokenizer reads no token of the text.
+    """
+    (answer,) = results
+    nats = float(answer[0] if isinstance(answer, tuple | list) else answer)
+    if nats == 0:
+        raise TargetError(
+            f"{TASK}: a text of {len(doc['text']):,} characters has the log-likelihood 0, as if it had no token: save "
+            "the tokenizer of the training in the model's folder, or name it with tokenizer=NAME in --model_args"
+        )
+    return {"bits_per_byte": (nats, len(doc["text"].encode("utf-8")))}
 
 
 def _cut(lines: list[str]) -> Iterator[str]:

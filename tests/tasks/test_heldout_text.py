@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from leakage_tasks.core.errors import OptionError
-from leakage_tasks.tasks.heldout_text import CHARACTERS, documents
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.tasks.heldout_text import CHARACTERS, bits_of, documents
 
 
 def test_a_text_is_cut_at_line_ends_and_nothing_is_lost(tmp_path):
@@ -53,3 +53,13 @@ def test_a_missing_text_is_asked_for(tmp_path):
         documents(pretrained="x")
     with pytest.raises(OptionError, match="cannot be read"):
         documents(text=str(tmp_path / "none.txt"))
+
+
+@pytest.mark.parametrize("answer", [-7.5, (-7.5, False)])
+def test_bits_are_by_byte(answer):
+    assert bits_of({"text": "né"}, [answer]) == {"bits_per_byte": (-7.5, 3)}
+
+
+def test_a_text_of_which_the_tokenizer_reads_nothing_is_no_perfect_model():
+    with pytest.raises(TargetError, match="a text of 3 characters has the log-likelihood 0.*tokenizer=NAME"):
+        bits_of({"text": "abc"}, [0.0])

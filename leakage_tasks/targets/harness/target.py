@@ -20,6 +20,7 @@ from leakage_tasks.core.registry import Registry, check_callable
 from leakage_tasks.harness.api import LM, TemplateLM
 from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.hf import HFLM
+from leakage_tasks.models.loading import is_bare
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.in_context import lead_of, start_token
 from leakage_tasks.targets.embedded_tokens import embedded_tokens
@@ -310,8 +311,13 @@ def target_for_texts(lm: LM, texts: Sequence[str]) -> Any:
     return as_target(lm, [text[:CHECKED_CHARACTERS] for text in (texts[0], texts[-1])], private=True)
 
 
-def check_first_token(lm: HFLM) -> None:
-    """Raise TargetError if a causal model has no token to begin a text with."""
+def check_tokenizer(lm: HFLM) -> None:
+    """Raise TargetError if a model has no tokenizer, or, as a causal model, no token to begin a text with."""
+    if is_bare(lm.tokenizer):
+        raise TargetError(
+            "the model's tokenizer has special tokens only, because its files are missing: save the tokenizer of the "
+            "training in the model's folder, or name it with tokenizer=NAME in --model_args"
+        )
     if lm.prefix_token_id is None:
         raise TargetError(
             "the tokenizer has neither a BOS nor an EOS token, so no text can be scored from its first token on: pass "
@@ -328,7 +334,7 @@ def _of_transformers(
             "the tokenizer has neither a BOS nor an EOS token, without which the harness tokenizes no text: pass "
             "prefix_token_id=N in --model_args, N the number of a token that no text begins with"
         )
-    check_first_token(lm)
+    check_tokenizer(lm)
     if lm.max_length < 1:
         if lm.backend == "causal":
             check_order(lm, texts)

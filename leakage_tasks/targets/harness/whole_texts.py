@@ -16,7 +16,7 @@ from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.embedded_tokens import embedded_tokens
 from leakage_tasks.targets.harness.faults import forward_faults, gives_no_likelihoods
 from leakage_tasks.targets.harness.float32_sums import float32_sums
-from leakage_tasks.targets.harness.target import HarnessScorer, check_first_token, target_for_texts
+from leakage_tasks.targets.harness.target import HarnessScorer, check_tokenizer, target_for_texts
 from leakage_tasks.targets.token_ids import token_ids
 
 Window = tuple[list[int], list[int]]
@@ -51,7 +51,7 @@ class WholeTexts:
         if isinstance(lm, HFLM) and not self._tokens:
             raise TargetError(f"an encoder-decoder model ({type(lm.model).__name__}) scores no text by itself")
         if self._tokens:
-            check_first_token(self._lm)
+            check_tokenizer(self._lm)
 
     @property
     def max_length(self) -> int | None:

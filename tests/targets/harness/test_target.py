@@ -17,6 +17,7 @@ from leakage_tasks.targets.harness.target import HarnessTarget, as_target
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
+from tests.targets.seq2seq.test_target import tiny
 from tests.targets.text_models import Doubled, TextOnly, direct_bits, forgetful
 
 TEXTS = ["the pin is 1234.", "x 1", "code ab7-z"]
@@ -96,6 +97,15 @@ def test_a_tokenizer_without_a_first_token_is_one_line_with_a_remedy_that_works(
     assert "fast scoring" not in caplog.text
     lm = HFLM(pretrained=model, tokenizer=endless(), prefix_token_id=letters().bos_token_id)
     assert as_target(lm).log_perplexity(TEXTS) == pytest.approx(direct_costs(model, letters(), TEXTS), abs=1e-3)
+
+
+@pytest.mark.parametrize("model", [lambda: tiny_gpt2(letters()), lambda: tiny("t5")])
+def test_a_model_saved_without_its_tokenizer_is_one_line(model, tmp_path):
+    """transformers makes up a tokenizer that reads every text as nothing, or as unknown tokens."""
+    model().save_pretrained(tmp_path)
+    lm = HFLM(pretrained=str(tmp_path), device="cpu")
+    with pytest.raises(TargetError, match="its files are missing: save the tokenizer .* with tokenizer=NAME in --"):
+        as_target(lm)
 
 
 def test_suffixes_need_no_first_token(caplog):
