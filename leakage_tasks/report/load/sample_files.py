@@ -99,7 +99,10 @@ def scoring_of(file: Path) -> Scoring:
     """
     name = NAME.fullmatch(file.name)
     if name is None:
-        raise ResultsError(f"{file}: not named as lm_eval names samples: rename it to samples_TASK_TIME.jsonl")
+        raise ResultsError(
+            f"{file}: not named samples_TASK_TIME.jsonl: give samples that lm_eval wrote with --log_samples, under "
+            "their own name"
+        )
     task = name["task"]
     task_settings = {} if task in SCORINGS else _first_task_settings(file)
     scoring = scoring_name(task, task_settings)

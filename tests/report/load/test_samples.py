@@ -124,7 +124,10 @@ def test_what_cannot_be_read_is_not_shown(tmp_path, resps):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("canaries.jsonl", "not named as lm_eval names samples: rename it to samples_TASK_TIME.jsonl"),
+        (
+            "canaries.jsonl",
+            "not named samples_TASK_TIME.jsonl: give samples that lm_eval wrote with --log_samples, under",
+        ),
         (
             NAME.replace("canary_exposure", "arc_easy"),
             "arc_easy: its requests name no scoring",
